@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from fastload import _native
-from fastload.transforms import _auto_augment, _color, _geometry, _presets
+from fastload.transforms import _auto_augment, _color, _geometry, _recognize
 from fastload.transforms._stage import Family, StageContext
 from fastload.transforms._user_code import Role, role_of
 from fastload.transforms.blur import _gaussian_blur
@@ -56,6 +58,18 @@ def _no_steps(transform: Any, context: StageContext) -> list[_native.Step]:
     return []
 
 
+def _parts_of_image_classification(preset: Any) -> list[Any]:
+    """Returns the transforms of a preset in calling order. Raises what torchvision's constructors raise."""
+    v1 = _recognize.transforms_v1()
+    return [
+        v1.Resize(preset.resize_size, preset.interpolation, antialias=preset.antialias),
+        v1.CenterCrop(preset.crop_size),
+        v1.PILToTensor(),
+        v1.ConvertImageDtype(torch.float32),
+        v1.Normalize(preset.mean, preset.std),
+    ]
+
+
 _NO_CHANGE = NativeTransform(frozenset(), on_image=_no_steps, on_tensor=True, keeps_elements=True)
 # Behind another one v2 passes tensors on and v1 raises, which the probe finds out.
 _TO_TENSOR = NativeTransform(frozenset(), makes_tensor=True, on_tensor=True, keeps_elements=True)
@@ -97,7 +111,7 @@ _PRESETS: Mapping[str, NativeTransform] = {
     "ImageClassification": NativeTransform(
         _names("crop_size resize_size mean std interpolation antialias"),
         makes_tensor=True,
-        parts=_presets.parts_of_image_classification,
+        parts=_parts_of_image_classification,
     ),
 }
 _V2_ONLY: Mapping[str, NativeTransform] = {

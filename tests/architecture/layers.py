@@ -220,7 +220,6 @@ LEVELS = {
         "_pillow_rules": 0,
         "_stage": 0,
         "_recognize": 1,
-        "_presets": 2,
         "_user_code": 2,
         "_recorded_image": 1,
         "_parameters": 2,

@@ -20,9 +20,8 @@ from fastload._process._file_system import is_rotating
 from fastload._tools.doctor._cache_remarks import CacheStores
 from fastload._tools.doctor._diagnosis import Facts, find_cause, remarks
 from fastload._tools.doctor._limits import Limits, find_limits
-from fastload._tools.doctor._machine import examine_machine
+from fastload._tools.doctor._machine import examine_machine, find_pools, pools_of_one_thread
 from fastload._tools.doctor._measure import Measured
-from fastload._tools.doctor._pools import find_pools, pools_of_one_thread
 from fastload._tools.doctor._storage import Storage, examine_storage
 from fastload._tools.doctor._timeline import Timeline, TimelineBatch
 

@@ -19,11 +19,9 @@ from fastload._process._config import TorchDataLoader
 from fastload._tools.doctor._cache_remarks import CacheStores
 from fastload._tools.doctor._diagnosis import Facts, Finding, find_cause, remarks
 from fastload._tools.doctor._limits import find_limits
-from fastload._tools.doctor._machine import examine_machine
-from fastload._tools.doctor._measure import Measured, measure
-from fastload._tools.doctor._pools import find_pools, pools_of_one_thread
+from fastload._tools.doctor._machine import examine_machine, find_pools, pools_of_one_thread
+from fastload._tools.doctor._measure import Measured, measure, measured_step_seconds
 from fastload._tools.doctor._report import DoctorReport
-from fastload._tools.doctor._step import measured_step_seconds
 from fastload._tools.doctor._storage import examine_storage
 from fastload._tools.doctor._timeline import take_timeline
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import statistics
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from fastload._display._stats import LoaderStats
 from fastload._loader._current import CurrentLoader
@@ -22,6 +26,10 @@ _TASKS = Path("/proc/self/task")
 _NAME_OF_OURS = "fastload"  # what native threads of the engine are called
 _LOOK_SECONDS = 0.25
 _TICKS = os.sysconf("SC_CLK_TCK")
+_STEP_BATCHES = 4
+_STEP_WARMUPS = 3
+_MOST_STEPS = 20
+_STEPS_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -100,6 +108,31 @@ def measure(loader: DataLoader[Any], seconds: float, step_seconds: float) -> Mea
         bytes_held=stats.bytes_held,
         result=result,
     )
+
+
+def measured_step_seconds(loader: DataLoader[Any], train_step: Callable[[Any], object]) -> float:
+    """Median time of calls with batches that are there already, the work of the GPU included.
+
+    Raises:
+        ValueError: The loader gives no batch.
+        Exception: What the loader or `train_step` raises.
+    """
+    batches = list(itertools.islice(loader, _STEP_BATCHES))
+    loader.close()
+    if not batches:
+        raise ValueError("the loader gives no batch, so there is nothing to measure")
+    times: list[float] = []
+    deadline = time.perf_counter() + _STEPS_SECONDS
+    for number, batch in enumerate(itertools.cycle(batches)):
+        begin = time.perf_counter()
+        train_step(batch)
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        if number >= _STEP_WARMUPS:
+            times.append(time.perf_counter() - begin)
+        if len(times) >= _MOST_STEPS or (times and time.perf_counter() > deadline):
+            return statistics.median(times)
+    raise AssertionError("a cycle does not end")
 
 
 def _busy_seconds() -> float:
