@@ -1,18 +1,18 @@
 """The order of an epoch in which each node reads its own part of the data: arithmetic alone.
 
 Note [blocks]
-A block is a range of `block_size` indices, as a shard has them. The blocks are permuted once for a run, and the line of
-their samples is cut into `num_groups` ranges of equal length, also inside of blocks; the first of them have one sample
-more where that does not come out even. In each epoch the blocks of a group are permuted, and its samples are shuffled
-inside of windows of `window_blocks` blocks. Position q of the epoch is sample q div num_groups of group q mod
+A block is a range of `block_size` indices, like a shard. The blocks are permuted once for a run. The line of their
+samples is cut into `num_groups` ranges of equal length, if need be inside of blocks; if the length does not divide
+evenly, the first ranges have one sample more. In each epoch the blocks of a group are permuted, and its samples are
+shuffled within windows of `window_blocks` blocks. Position q of the epoch is sample q div num_groups of group q mod
 num_groups.
 
-So with n samples positions 0 to n - 1 are each sample once, and from n on a group begins anew. Node m of M, which gets
-the positions q with q mod M = m, gets the groups g with g mod M = m alone wherever M divides num_groups; and what is at
-a position does not depend on M.
+With n samples, positions 0 to n - 1 are each sample once, and from n on a group begins anew. Node m of M gets the
+positions q with q mod M = m. If M divides num_groups, these are exactly the groups g with g mod M = m. The sample at a
+position does not depend on M.
 
-For example 10 samples in blocks of 3 and two groups: the line may be 6 7 8 | 9 | 0 1 2 | 3 4 5, of which group 0 has
-6 7 8 9 0 and group 1 has 1 2 3 4 5. Two nodes read block 0 both, and of the others each its own.
+Example: 10 samples in blocks of 3 and two groups. The line may be 6 7 8 | 9 | 0 1 2 | 3 4 5. Group 0 has 6 7 8 9 0 and
+group 1 has 1 2 3 4 5. Two nodes both read block 0, and each reads its own of the other blocks.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class Blocks:
     """The lines of all epochs.
 
     Attributes:
-        num_samples: Of the data set, at least one for each group.
+        num_samples: Samples in the data set, at least one for each group.
         block_size: Samples of a block; the last one may have fewer.
         window_blocks: Blocks whose samples are shuffled together.
         num_groups: Parts that are dealt out to nodes.
         shuffle: Whether anything is permuted; else the blocks and their samples are in order.
-        seed: Of all permutations.
+        seed: The seed of all permutations.
     """
 
     num_samples: int
@@ -48,7 +48,7 @@ class Blocks:
     seed: int
 
     def settings(self) -> dict[str, int]:
-        """What decides the line beside its length and seed, by the names of a ShardedSampler's arguments."""
+        """Returns what decides the line besides its length and seed, by the names of ShardedSampler's arguments."""
         return {
             "block_size": self.block_size,
             "window_blocks": self.window_blocks,
@@ -56,7 +56,7 @@ class Blocks:
         }
 
     def at_once(self, num_nodes: int) -> tuple[int, int]:
-        """How many blocks a node works on at once, and samples of these."""
+        """Returns the number of blocks that a node works on at once, and the number of their samples."""
         num_blocks = self.num_groups // num_nodes * self.window_blocks
         return num_blocks, min(num_blocks * self.block_size, -(-self.num_samples // num_nodes))
 
@@ -64,21 +64,23 @@ class Blocks:
         return self.num_samples
 
     def group_of(self, index: int) -> Indices:
-        """The samples of the group that has this one, in ascending order: its node reads them in every epoch."""
+        """Returns the samples of this sample's group in ascending order: its node reads them in every epoch."""
         line = blocks, edges = self._line()
         block, inside = divmod(index, self.block_size)
         place = int(edges[np.flatnonzero(blocks == block)[0]]) + inside
         least, num_longer = divmod(self.num_samples, self.num_groups)
-        behind_longer = place - num_longer * (least + 1)
-        group = place // (least + 1) if behind_longer < 0 else num_longer + behind_longer // least
+        after_longer = place - num_longer * (least + 1)
+        group = place // (least + 1) if after_longer < 0 else num_longer + after_longer // least
         return np.sort(_ranges(*self._pieces(line, group)))
 
     def dealt(self, epoch: int, positions: range) -> Indices:
-        """The samples at some positions of an epoch's line. Beside the result it takes the memory of one group's part
-        and of the list of blocks."""
+        """Returns the samples at some positions of an epoch's line.
+
+        Besides the result it needs memory for one group's part and for the list of blocks.
+        """
         line = self._line()
         dealt = np.empty(len(positions), np.int64)
-        # Of so many positions each is of another group; then the groups come again.
+        # Within a period, each position belongs to another group; then the groups repeat.
         period = self.num_groups // math.gcd(positions.step, self.num_groups)
         for first in range(min(period, len(positions))):
             of_group = positions[first::period]
@@ -88,7 +90,7 @@ class Blocks:
         return dealt
 
     def _line(self) -> tuple[Indices, Indices]:
-        """The blocks in the order of the run, and where in the line each of them begins; then where the line ends."""
+        """Returns the blocks in the order of the run, and their edges: where each begins in the line, and its end."""
         num_blocks = -(-self.num_samples // self.block_size)
         blocks: Indices = np.arange(num_blocks)
         if self.shuffle:
@@ -98,7 +100,7 @@ class Blocks:
         return blocks, edges
 
     def _order(self, line: tuple[Indices, Indices], epoch: int, group: int) -> Indices:
-        """The samples of a group in an epoch."""
+        """Returns the samples of a group in the order of an epoch."""
         firsts, counts = self._pieces(line, group)
         if not self.shuffle:
             return _ranges(firsts, counts)
@@ -109,7 +111,7 @@ class Blocks:
         return _ranges(firsts, counts)[_shuffled_inside(windows, random)]
 
     def _pieces(self, line: tuple[Indices, Indices], group: int) -> tuple[Indices, Indices]:
-        """The first sample and the number of samples of each block of a group, or of the part that lies in it."""
+        """Returns the first sample and the number of samples of each block in a group, cut to the part inside it."""
         blocks, edges = line
         least, num_longer = divmod(self.num_samples, self.num_groups)
         begin = group * least + min(group, num_longer)
@@ -121,7 +123,7 @@ class Blocks:
         return blocks[inside] * self.block_size + (begins - starts), ends - begins
 
     def _random(self, what: bytes, *numbers: int) -> np.random.Philox:
-        """Bits that depend on the seed, on what they are for and on these numbers; the same in every NumPy."""
+        """Returns random bits that depend on the seed, the purpose and these numbers; the same in every NumPy."""
         name = np.array([self.seed, *numbers], np.uint64).tobytes()
         digest = hashlib.blake2b(name, digest_size=16, person=what).digest()
         return np.random.Philox(key=int.from_bytes(digest, "little"))
@@ -132,7 +134,7 @@ def _permutation(count: int, random: np.random.Philox) -> Indices:
 
 
 def _shuffled_inside(windows: Indices, random: np.random.Philox) -> Indices:
-    """A permutation that leaves each window where it is: `windows` are numbered in order."""
+    """Returns a permutation that leaves each window where it is: `windows` are numbered in order."""
     num_bits = int(windows[-1]).bit_length()
     keys = random.random_raw(len(windows)) >> np.uint64(num_bits)
     if num_bits:
@@ -141,6 +143,6 @@ def _shuffled_inside(windows: Indices, random: np.random.Philox) -> Indices:
 
 
 def _ranges(firsts: Indices, counts: Indices) -> Indices:
-    """So many numbers from each of `firsts` on, one range behind the other."""
+    """Returns the ranges that begin at `firsts` and have `counts` numbers, one after the other."""
     ends = np.cumsum(counts)
     return np.repeat(firsts - (ends - counts), counts) + np.arange(ends[-1])

@@ -1,5 +1,7 @@
-"""Numbers of an epoch's draws, where its sampler may give a sample more than once: with rng="sample" each draw is then
-an image of its own. The padding of a last round is no draw: it repeats the images, too."""
+"""Numbers for an epoch's draws, for samplers that may give a sample more than once.
+
+With rng="sample" each draw is then an image of its own. The padding of a last round is no draw: it repeats the images.
+"""
 
 from __future__ import annotations
 
@@ -22,30 +24,29 @@ _PIECE = 2**16
 
 
 class DrawNumbers(NamedTuple):
-    """Those of an iteration's samples, each as far behind the one before.
+    """The draw numbers of an iteration's samples, at equal distances.
 
     Attributes:
-        first: Of its first sample: the place of that in the epoch, whoever gets the samples before it.
-        stride: From one sample to the next.
+        first: Number of the first sample: its position in the epoch, counted over all ranks.
+        stride: Distance from one sample to the next.
     """
 
     first: int
     stride: int
 
     def of(self, num_before: int, count: int) -> Numbers:
-        """Those of `count` samples, the first of them behind `num_before`: mod 2**32, as Note [counter layout] has
-        them."""
+        """Returns the numbers of the `count` samples after the first `num_before`, mod 2**32: Note [counter layout]."""
         first = (self.first + self.stride * num_before) % 2**32
         return ((first + self.stride % 2**32 * np.arange(count)) % 2**32).astype(np.uint32)
 
 
 class NumberedBatches(list[Any]):
-    """Index batches, taken out of an epoch, in the place of a batch sampler.
+    """Index batches taken out of an epoch, used as a batch sampler.
 
     Args:
         batches: Lists of indices.
-        numbers: Of their samples.
-        size: Of each batch but the last.
+        numbers: Draw numbers of their samples.
+        size: Samples of each batch but the last.
     """
 
     def __init__(self, batches: Iterable[list[int]], numbers: DrawNumbers, size: int) -> None:
@@ -55,7 +56,8 @@ class NumberedBatches(list[Any]):
 
 
 def numbers_of(index_sampler: Any) -> DrawNumbers | None:
-    """Those of the iteration that began last, or else the next one; None: no sample comes twice, as far as is known.
+    """Returns the numbers of the iteration that began last, or else the next one; None if no sample comes twice, as
+    far as is known.
 
     Args:
         index_sampler: A loader's batch sampler, or its sampler where there are no batches.
@@ -70,7 +72,7 @@ def numbers_of(index_sampler: Any) -> DrawNumbers | None:
 
 
 def size_of(index_sampler: Any) -> int:
-    """Samples that one item of it has; of a batch sampler that numbers_of() knows."""
+    """Returns the number of samples in one item of a batch sampler that numbers_of() knows."""
     if isinstance(index_sampler, NumberedBatches):
         return index_sampler.size
     return index_sampler.batch_size if type(index_sampler) is BatchSampler else 1
@@ -90,7 +92,7 @@ def _draws_again(sampler: Any) -> bool:
 
 
 def first_number_of(sampler: ShardedSampler, index: int, epoch: int) -> int | None:
-    """The place of a sample's first draw among those of all ranks in an epoch; None: it is not drawn."""
+    """Returns the position of a sample's first draw among all ranks' draws in an epoch; None if it is not drawn."""
     shards = sampler._shards
     everybody = replace(shards, length=shards.num_steps() * shards.num_replicas, num_replicas=1, rank=0)
     num_before = 0

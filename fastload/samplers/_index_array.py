@@ -14,10 +14,10 @@ IndexBatch = NDArray[np.int64]
 
 
 class BadIndicesError(Exception):
-    """An index of one batch is none. It is that batch's error: the sampler did not fail and can be asked on.
+    """One batch has an invalid index. Only that batch fails: the sampler did not, and can give further batches.
 
     Attributes:
-        before: The indices before it, whose samples torch loads.
+        before: The indices before the invalid one, whose samples torch loads.
     """
 
     def __init__(self, text: str, before: Iterable[int] = ()) -> None:
@@ -34,7 +34,7 @@ class IndexSizeError(BadIndicesError, IndexError):
 
 
 def index_array(batch: Iterable[Any]) -> IndexBatch:
-    """One batch of a sampler that is not torch's own."""
+    """Converts one batch of a sampler that is not torch's own. Raises BadIndicesError."""
     if isinstance(batch, torch.Tensor):
         batch = batch.numpy(force=True)
     if isinstance(batch, np.ndarray) and batch.ndim == 1 and batch.dtype.kind == "i":

@@ -15,8 +15,8 @@ class IndexBatches(Protocol):
     """One pass over the index batches of a sampler.
 
     Attributes:
-        own: The pass itself, where the samplers are torch's own or ours.
-        num_asked: Batches that another sampler was asked for.
+        own: The pass itself if the samplers are torch's own or fastload's; else None.
+        num_asked: Number of batches that a user's sampler was asked for.
     """
 
     @property
@@ -26,32 +26,32 @@ class IndexBatches(Protocol):
     def num_asked(self) -> int: ...
 
     def give(self, given: list[IndexBatch | BadIndicesError]) -> None:
-        """Appends the next one to the empty list `given`, or nothing where there is none, in one step.
+        """Appends the next batch to the empty list `given` in one step; at the end, appends nothing.
 
-        Indices are as the sampler gave them: negative or out of range ones too. Arrays may be views of a larger one and
-        must not be written. In the place of indices that are none stands why. Raises what the sampler raises.
+        Indices are as the sampler gave them, even if negative or out of range. Arrays may be views of a larger one and
+        must not be written. An invalid batch is appended as its error. Raises what the sampler raises.
         """
 
     def check_end(self) -> None:
-        """Called when there is no more. Raises RuntimeError where an interrupt has ended the sampler early."""
+        """Raises RuntimeError if an interrupt has ended the sampler early. Call it after the last batch."""
 
 
 def lower_batch_sampler(
     loader: Any, begun: Iterator[Any] | None = None, num_passed: int = 0
 ) -> OwnBatches | _ConvertedBatches | None:
-    """Start one pass over the index batches of a DataLoader.
+    """Starts one pass over the index batches of a DataLoader.
 
-    Call it where torch calls ``iter(index_sampler)``: a sampler of the user's may draw random numbers in its
-    ``__iter__``. torch's own samplers draw at the first ``next``.
+    Call it when torch calls ``iter(index_sampler)``: a user's sampler may draw random numbers in its ``__iter__``.
+    torch's own samplers draw at the first ``next``.
 
     Args:
         loader: A ``torch.utils.data.DataLoader`` or an object with its ``batch_sampler``.
-        begun: An iterator of that batch sampler from which nothing was taken yet. It is used instead of a new one where
-            the sampler is not torch's own: samplers may count how often they are asked.
-        num_passed: Batches that were taken from it before.
+        begun: An unused iterator of that batch sampler. If the sampler is not torch's own, it is used instead of a new
+            one, because samplers may count how often they are asked.
+        num_passed: Number of batches that were taken from it before.
 
     Returns:
-        None where automatic batching is off.
+        The pass; None if automatic batching is off.
     """
     batch_sampler = loader.batch_sampler
     if batch_sampler is None:
@@ -62,14 +62,14 @@ def lower_batch_sampler(
 
 
 class _ConvertedBatches:
-    """Batches of a sampler that is not torch's own."""
+    """The batches of a sampler that is not torch's own."""
 
     own = None
 
     def __init__(self, sampled: Sampled) -> None:
         self._sampled = sampled
         self._taken: list[Any] = []
-        self._converted: list[IndexBatch | BadIndicesError] | None = None  # once it is, until it is given
+        self._converted: list[IndexBatch | BadIndicesError] | None = None  # from its conversion until it is given
 
     @property
     def num_asked(self) -> int:

@@ -1,11 +1,11 @@
 """Index batches of torch's own samplers and fastload's, made without Python code for each index.
 
-Each step can be repeated, so that an interrupt costs no batch and no draw: Note [interrupts]. What cannot be is a call
-of C code that keeps what it takes or draws.
+Each step can be repeated, so that an interrupt costs no batch and no draw: Note [interrupts]. A step that cannot be
+repeated is one call of C code, which keeps what it takes or draws.
 
-Note [lazy draws]: a generator may be shared with user code, so after each batch it must be in the state that torch's
-samplers leave it in: nothing is drawn before the batch that needs it, and RandomSampler's last permutation is drawn
-even where none of it is used.
+Note [lazy draws]: a generator may be shared with user code. So after each batch it must be in the state in which
+torch's samplers leave it: nothing is drawn before the batch that needs it, and RandomSampler's last permutation is
+drawn even if none of it is used.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ from fastload.samplers._index_array import BadIndicesError, IndexBatch
 from fastload.samplers._seeded_shuffle import SeededShuffle, sharded_in
 from fastload.samplers._sharded_sampler import ShardedSampler
 
-# Indices in order are made so many at a time: to make those of a small batch alone would cost more than the batch.
+# Number of indices in order that are made at once: one small batch at a time would cost more than the batch.
 _RANGE_PIECE = 4096
-# RandomSampler draws with replacement in calls of this many.
+# Number of indices that RandomSampler draws in one call with replacement.
 _DRAWS_PER_CALL = 32
 
 
 def own_batches(batch_sampler: Any) -> OwnBatches | None:
+    """Returns a pass over the batches of torch's own samplers or fastload's; None for any other."""
     if not _is_torchs_batches(batch_sampler):
         return None
     sampler = batch_sampler.sampler
@@ -45,7 +46,7 @@ def own_batches(batch_sampler: Any) -> OwnBatches | None:
 
 
 def draws_order(batch_sampler: Any) -> bool | None:
-    """Whether torch's own sampler draws the order of an epoch, which it does all at once; None for any other."""
+    """Returns whether torch's own sampler draws the order of an epoch, all at once; None for any other sampler."""
     own = own_batches(batch_sampler)
     if own is None or isinstance(own, ShardedBatches):
         return None
@@ -53,8 +54,8 @@ def draws_order(batch_sampler: Any) -> bool | None:
 
 
 def sequential_key(batch_sampler: Any) -> tuple[int, int, bool] | None:
-    """What decides the index batches of a batch sampler that is known to give the same ones again, and to draw nothing:
-    length, batch size and drop_last. None for any other."""
+    """Returns length, batch size and drop_last of a batch sampler that draws nothing and gives the same batches in each
+    epoch; None for any other."""
     if not _is_torchs_batches(batch_sampler):
         return None
     sampler = batch_sampler.sampler
@@ -64,46 +65,48 @@ def sequential_key(batch_sampler: Any) -> tuple[int, int, bool] | None:
 
 
 def _is_torchs_batches(batch_sampler: Any) -> bool:
-    """Whether it is torch's, with a size for which torch's own ``__iter__`` does not raise."""
+    """Returns whether it is torch's own, with a size for which torch's ``__iter__`` does not raise."""
     return is_torchs_own(batch_sampler, BatchSampler) and batch_sampler.batch_size <= sys.maxsize
 
 
 def is_torchs_own(sampler: Any, kind: type) -> bool:
-    """Whether `sampler` is exactly a `kind`, whose ``__iter__`` nobody replaced."""
+    """Returns whether `sampler` is exactly a `kind`, whose ``__iter__`` nobody replaced."""
     return type(sampler) is kind and getattr(kind.__iter__, "__globals__", None) is vars(torch_samplers)
 
 
-# Draws a piece of the indices when it is called: C code.
+# C code that draws a piece of the indices when it is called.
 _Draw = Callable[[], torch.Tensor]
 
 
 class _IndexSource(Protocol):
-    """Indices in pieces, drawn when asked for.
+    """Indices in pieces, drawn on demand.
 
     Attributes:
-        num_samples: How many indices there are; the last piece may have more.
+        num_samples: Number of indices; the last piece may have more.
     """
 
     num_samples: int
 
-    def draw_behind(self, num_drawn: int, wanted: int) -> _Draw | None:
-        """What draws the piece behind so many indices, of any length; no more of torch's calls than `wanted` indices
-        need. None at the end."""
+    def draw_after(self, num_drawn: int, wanted: int) -> _Draw | None:
+        """Returns a function that draws the piece after the first `num_drawn` indices; None at the end.
+
+        The piece may have any length, but is drawn with no more of torch's calls than `wanted` indices need.
+        """
 
 
 class _Range:
-    """SequentialSampler."""
+    """The indices of a SequentialSampler."""
 
     def __init__(self, sampler: SequentialSampler) -> None:
         self.num_samples = len(sampler.data_source)
 
-    def draw_behind(self, num_drawn: int, wanted: int) -> _Draw | None:
+    def draw_after(self, num_drawn: int, wanted: int) -> _Draw | None:
         stop = min(num_drawn + max(wanted, _RANGE_PIECE), self.num_samples)
         return functools.partial(torch.arange, num_drawn, stop, device="cpu") if num_drawn < stop else None
 
 
 class _Permutations:
-    """RandomSampler without replacement: whole permutations, then one of which only the rest is used."""
+    """The indices of a RandomSampler without replacement: whole permutations, and one that is used in part."""
 
     def __init__(self, sampler: RandomSampler, generator: torch.Generator) -> None:
         self.num_samples = sampler.num_samples
@@ -111,12 +114,15 @@ class _Permutations:
         self._num_indices = (sampler.num_samples // self._length + 1) * self._length
         self._draw = functools.partial(torch.randperm, self._length, generator=generator)
 
-    def draw_behind(self, num_drawn: int, wanted: int) -> _Draw | None:
+    def draw_after(self, num_drawn: int, wanted: int) -> _Draw | None:
         return self._draw if num_drawn < self._num_indices else None
 
 
 class _Draws:
-    """RandomSampler with replacement. One call for several of torch's: the CPU generator draws one after the other."""
+    """The indices of a RandomSampler with replacement.
+
+    One call stands for several of torch's, because the CPU generator draws the numbers one after the other.
+    """
 
     def __init__(self, sampler: RandomSampler, generator: torch.Generator) -> None:
         self.num_samples = sampler.num_samples
@@ -124,27 +130,27 @@ class _Draws:
             torch.randint, high=len(sampler.data_source), dtype=torch.int64, generator=generator
         )
 
-    def draw_behind(self, num_drawn: int, wanted: int) -> _Draw | None:
+    def draw_after(self, num_drawn: int, wanted: int) -> _Draw | None:
         whole_calls = -(-wanted // _DRAWS_PER_CALL) * _DRAWS_PER_CALL
         count = min(whole_calls, self.num_samples - num_drawn)
         return functools.partial(self._draw, size=(count,)) if count > 0 else None
 
 
 class _Sharded:
-    """ShardedSampler. `begun` keeps where the iteration begins."""
+    """The indices of a ShardedSampler. `begun` keeps where the iteration begins."""
 
     def __init__(self, sampler: ShardedSampler, begun: list[Any]) -> None:
         self._shards, self.passed = sampler._begin(begun)
         place = self.passed.begun
         self.num_samples = sys.maxsize if self._shards.infinite else self._shards.num_steps(place.position)
 
-    def draw_behind(self, num_drawn: int, wanted: int) -> _Draw | None:
+    def draw_after(self, num_drawn: int, wanted: int) -> _Draw | None:
         piece = self._shards.piece(self.passed.begun, num_drawn, max(wanted, _RANGE_PIECE))
         return functools.partial(torch.from_numpy, piece) if len(piece) else None
 
 
 def _random_source(sampler: RandomSampler, seeds: list[torch.Tensor]) -> _IndexSource:
-    """`seeds` keeps the one that is drawn, where one is."""
+    """Returns the indices of a RandomSampler. A seed that is drawn for it is kept in `seeds`."""
     generator: torch.Generator | None = sampler.generator
     if generator is None:
         if not seeds:
@@ -159,27 +165,27 @@ def _source_of(sampler: RandomSampler, generator: torch.Generator) -> _IndexSour
 
 
 class _Reader:
-    """Joins a source's pieces.
+    """Joins the pieces of a source.
 
     Attributes:
-        source: As given.
-        rest: What was drawn and not taken.
-        num_drawn: How many indices were drawn, with those.
+        source: The source.
+        rest: Indices that were drawn and not taken.
+        num_drawn: Number of indices that were drawn, the rest included.
     """
 
     def __init__(self, source: _IndexSource) -> None:
         self.rest: IndexBatch = np.empty(0, dtype=np.int64)
         self.source = source
-        self.num_drawn = 0  # without those in pieces
+        self.num_drawn = 0  # without the pieces
         self._pieces: list[torch.Tensor] = []
 
     def fill(self, count: int) -> None:
-        """Makes `rest` at least so long; shorter at the end."""
+        """Draws until `rest` has at least `count` indices, or the source ends."""
         if len(self.rest) >= count:
             return
         num_new = sum(map(len, self._pieces))
         while (missing := count - len(self.rest) - num_new) > 0:
-            draw = self.source.draw_behind(self.num_drawn + num_new, missing)
+            draw = self.source.draw_after(self.num_drawn + num_new, missing)
             if draw is None:
                 break
             keep(self._pieces, draw)
@@ -200,23 +206,26 @@ def _as_array(indices: torch.Tensor) -> IndexBatch:
 
 
 class _Cut(NamedTuple):
-    """A batch until it is given, and what is left behind it."""
+    """A batch until it is given, and the rest after it."""
 
     batch: list[IndexBatch]
     rest: IndexBatch
 
 
 class OwnBatches:
-    """BatchSampler. Like it, reads its settings when the first batch is asked for, and the size again for each one."""
+    """The batches of a BatchSampler.
+
+    Like the BatchSampler, it reads the settings when the first batch is asked for, and the size again for each batch.
+    """
 
     num_asked = 0
 
     def __init__(self, batch_sampler: BatchSampler, make_source: Callable[[list[Any]], _IndexSource]) -> None:
         self._batch_sampler = batch_sampler
         self._make_source = make_source
-        self._begun: list[Any] = []  # what the source begins with, kept in it: Note [interrupts]
+        self._begun: list[Any] = []  # the seed or place that the source begins with: Note [interrupts]
         self._reader: _Reader | None = None
-        self._full_size: int | None = None  # of batches, where shorter ones are dropped
+        self._full_size: int | None = None  # batch size, if shorter batches are dropped
         self._cut: _Cut | None = None
 
     @property
@@ -225,24 +234,24 @@ class OwnBatches:
 
     @property
     def seed(self) -> int | None:
-        """That was drawn for the pass; None: none yet, or none at all."""
-        # Not by its type: at the interpreter's end, when a last state is made, torch may be gone.
+        """The seed that was drawn for the pass; None if there is none, or none yet."""
+        # isinstance() would need torch, which may be gone when the last state is made at the interpreter's end.
         item = getattr(self._begun[0], "item", None) if self._begun else None
         return None if item is None else int(item())
 
     def generator_behind(self) -> torch.Tensor:
-        """The state of a RandomSampler's generator behind the pass, at whose end it is drawn from once more."""
+        """Returns the state of a RandomSampler's generator after the pass, which ends with one more draw."""
         sampler: Any = self._batch_sampler.sampler
         generator = torch.Generator()
         generator.set_state(sampler.generator.get_state())
         source = _source_of(sampler, generator)
         num_drawn = 0 if self._reader is None else self._reader.num_drawn
-        while (draw := source.draw_behind(num_drawn, source.num_samples)) is not None:
+        while (draw := source.draw_after(num_drawn, source.num_samples)) is not None:
             num_drawn += len(draw())
         return generator.get_state()
 
     def skip(self, num_batches: int, seed: int | None) -> None:
-        """Passes over so many batches before the first one is asked for, with the seed that was drawn for the pass."""
+        """Skips batches before the first one is asked for, with the seed that was drawn for the pass."""
         if seed is not None:
             self._begun = [torch.tensor(seed, dtype=torch.int64)]
         if num_batches:
@@ -259,7 +268,7 @@ class OwnBatches:
 
     @property
     def num_given(self) -> int:
-        """Indices of the pass that were given or passed over."""
+        """Number of indices of the pass that were given or skipped."""
         reader, cut = self._reader, self._cut
         if reader is None:
             return 0
@@ -278,7 +287,7 @@ class OwnBatches:
             keep(given, self._cut.batch.pop)
 
     def check_end(self) -> None:
-        """No interrupt ends it."""
+        """Does nothing: no interrupt ends the pass."""
 
 
 def _sharded_source(sampler: Any, begun: list[Any]) -> _Sharded:
@@ -288,7 +297,7 @@ def _sharded_source(sampler: Any, begun: list[Any]) -> _Sharded:
 
 
 class ShardedBatches(OwnBatches):
-    """BatchSampler over a ShardedSampler, whose state is told of each batch."""
+    """The batches of a BatchSampler over a ShardedSampler, which counts each batch in its state."""
 
     def give(self, given: list[IndexBatch | BadIndicesError]) -> None:
         super().give(given)
@@ -302,7 +311,7 @@ class ShardedBatches(OwnBatches):
 
 @functools.cache
 def _draws_as_this_torch() -> bool:
-    """Whether the installed torch's RandomSampler draws as the classes above do; asked by trying, once a process."""
+    """Returns whether the installed torch's RandomSampler draws as the classes above; tried once for each process."""
     for length, num_samples, replacement in ((7, None, False), (5, 12, False), (1000, 99, True), (3, 32, True)):
         mine, theirs = torch.Generator().manual_seed(1), torch.Generator().manual_seed(1)
         sampler = RandomSampler(range(length), replacement, num_samples, mine)

@@ -1,4 +1,4 @@
-"""What a sampler gives, one after the other, so that an interrupt costs none of it: Note [interrupts]."""
+"""The items of a sampler, one after the other, none of which an interrupt loses: Note [interrupts]."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ class Sampled:
     """One pass over a sampler.
 
     An interrupt inside of a sampler's own generator ends it, as it ends every generator. Then the epoch is short, and
-    says so where the sampler knows its length.
+    check_end() says so if the sampler knows its length.
 
     Args:
         items: The sampler's iterator.
-        sampler: Asked for its length.
-        num_passed: Items that were taken from the iterator before.
+        sampler: The sampler, which is asked for its length.
+        num_passed: Number of items that were taken from the iterator before.
     """
 
-    own = None  # of torch's own samplers, as of IndexBatches
+    own = None  # see IndexBatches
 
     def __init__(self, items: Iterator[Any], sampler: Any, num_passed: int = 0) -> None:
         self._sampler = sampler
         self._ticks = iter(range(num_passed, sys.maxsize))
-        # All of it C code: what was taken is counted.
+        # All of this is C code, so that each item that is taken is also counted.
         self._items = map(operator.itemgetter(0), zip(items, self._ticks, strict=False))
         self._interrupt: str | None = None
 
     def give(self, given: list[Any]) -> None:
-        """Appends the next item, or nothing where there is none, in one step. Raises what the sampler raises."""
+        """Appends the next item in one step; at the end, appends nothing. Raises what the sampler raises."""
         try:
             keep(given, next, self._items)
         except BaseException as error:
@@ -47,15 +47,15 @@ class Sampled:
 
     @property
     def num_asked(self) -> int:
-        """Items that were taken from the iterator, whether an interrupt has kept them from being given or not."""
+        """Number of items that were taken from the iterator, even if an interrupt kept them from being given."""
         return sys.maxsize - operator.length_hint(self._ticks)
 
     def item(self, given: Any) -> Any:
-        """What the sampler gave, of what give() appended."""
+        """Returns the sampler's item for what give() appended."""
         return given
 
     def check_end(self) -> None:
-        """Called when there is no more. Raises RuntimeError, once, where an interrupt has ended the sampler early."""
+        """Raises RuntimeError, once, if an interrupt has ended the sampler early. Call it after the last item."""
         interrupt, self._interrupt = self._interrupt, None
         if interrupt is None:
             return
@@ -73,7 +73,7 @@ class Sampled:
 
 
 class SampledLists:
-    """Lists of ints."""
+    """One pass over torch's own batch sampler or fastload's: lists of ints."""
 
     num_asked = 0
 
@@ -84,17 +84,17 @@ class SampledLists:
         self.own.give(given)
 
     def item(self, given: Any) -> Any:
-        """What the sampler gave, of what give() appended."""
+        """Returns the sampler's item for what give() appended."""
         return given.tolist()
 
     def check_end(self) -> None:
-        """No interrupt ends it."""
+        """Does nothing: no interrupt ends the pass."""
 
 
 def sampled_keys(index_sampler: Any, begun: Iterator[Any] | None, num_passed: int = 0) -> Sampled | SampledLists:
-    """What a loader's sampler of batches or of keys gives; the others as of lower_batch_sampler().
+    """Starts one pass over a loader's sampler of batches or of keys; arguments as for lower_batch_sampler().
 
-    Where the samplers are torch's own, which are generators, an interrupt does not end it.
+    No interrupt ends a pass over torch's own samplers, though these are generators.
     """
     own = own_batches(index_sampler)
     if own is not None:
@@ -104,7 +104,7 @@ def sampled_keys(index_sampler: Any, begun: Iterator[Any] | None, num_passed: in
 
 
 def _nothings(index_sampler: Any) -> Iterator[Any] | None:
-    """What the sampler of an iterable dataset gives: nothing, again and again, or lists of that."""
+    """Returns the endless items of an iterable dataset's sampler, None or lists of None; None for any other sampler."""
     if type(index_sampler) is _InfiniteConstantSampler:
         return itertools.repeat(None)
     if is_torchs_own(index_sampler, BatchSampler) and type(index_sampler.sampler) is _InfiniteConstantSampler:

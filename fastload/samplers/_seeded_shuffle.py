@@ -12,17 +12,17 @@ from fastload.samplers._sharding_arguments import NUM_SEEDS
 
 
 class SeededShuffle(RandomSampler):
-    """Gives each epoch the order that a ShardedSampler of one rank has in it: a function of seed and epoch.
+    """Gives each epoch the order of a ShardedSampler with one rank: a function of seed and epoch.
 
-    It is a RandomSampler for frameworks, which put a sampler of ranks in the place of one.
+    It derives from RandomSampler because frameworks replace a RandomSampler by a sampler that knows the ranks.
 
     Args:
-        data_source: Has a length.
-        seed: Of the loader.
+        data_source: The data set, which has a length.
+        seed: The loader's seed.
 
     Attributes:
         takes_all: Every rank of a process group gets every sample.
-        asked_epoch: What set_epoch() was given last; the loader, which counts epochs itself, does not go below it.
+        asked_epoch: The last argument of set_epoch(); the loader, which counts epochs itself, does not go below it.
     """
 
     takes_all = True
@@ -45,23 +45,23 @@ class SeededShuffle(RandomSampler):
 
     @property
     def sharded(self) -> ShardedSampler:
-        """What gives the order; another one where the data set has got another length, as torch's sampler does."""
+        """The sampler that gives the order. It is replaced when the data set's length changes, as in torch's sampler."""
         if len(self._sharded.dataset) != len(self.data_source):  # type: ignore[arg-type]
             self._sharded = self._made(self._sharded.epoch)
         return self._sharded
 
     @property
     def epoch(self) -> int:
-        """Of the next iteration."""
+        """The epoch of the next iteration."""
         return self._sharded.epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """As of a ShardedSampler."""
+        """Sets the epoch, as ShardedSampler.set_epoch() does."""
         self.begin_epoch(epoch)
         self.asked_epoch = epoch
 
     def begin_epoch(self, epoch: int) -> None:
-        """The same, by the loader."""
+        """Does the same for the loader."""
         self.sharded.set_epoch(epoch)
 
     def __iter__(self) -> Iterator[int]:
@@ -71,16 +71,14 @@ class SeededShuffle(RandomSampler):
         return len(self.data_source)
 
     def state_dict(self) -> dict[str, Any]:
-        """As of a ShardedSampler."""
         return dict(self.sharded.state_dict())
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """As of a ShardedSampler."""
         self.sharded.load_state_dict(state)
 
 
 def sharded_in(sampler: Any) -> ShardedSampler | None:
-    """What gives the order of a ShardedSampler or SeededShuffle; None of any other."""
+    """Returns the ShardedSampler that gives the order of a ShardedSampler or SeededShuffle; None for any other."""
     if isinstance(sampler, SeededShuffle):
         return sampler.sharded
     return sampler if isinstance(sampler, ShardedSampler) else None

@@ -27,13 +27,13 @@ from fastload.samplers._sharding_arguments import (
 )
 from fastload.samplers._shards import Place, Shards
 
-# Indices become ints so many at a time.
+# Number of indices that become ints at a time.
 _PIECE = 4096
 
 
 @dataclass
 class _Pass:
-    """One iteration over a sampler: where it began, and how many samples of this rank it has given."""
+    """One iteration over a sampler: its first position, and how many samples of this rank it has given."""
 
     begun: Place
     num_given: int = 0
@@ -42,41 +42,41 @@ class _Pass:
 class ShardedSampler(DistributedSampler[int]):
     """Deals out the samples to the ranks of a process group as torch's DistributedSampler does, and can be resumed.
 
-    By default a rank gets exactly the list of a DistributedSampler with these arguments. All ranks get equally many
-    samples in each epoch, whatever the arguments are. Of a permutation only the rank's own part is kept, 8 bytes a
-    sample.
+    By default a rank gets exactly the list of a DistributedSampler with these arguments. With any arguments, all ranks
+    get equally many samples in each epoch. A rank keeps only its own part of a permutation, 8 bytes a sample.
 
-    The state is the number of samples that all ranks together were dealt. Any number of ranks with any batch size goes
-    on from there, each sample once: docs/distributed.md. All ranks load the state of one step.
+    The state is the number of samples that all ranks together were dealt. Any number of ranks with any batch size can
+    continue from there, and each sample is given once: docs/distributed.md. All ranks load the state of one step.
 
     Args:
         dataset_or_length: the data set, or its number of samples.
-        num_replicas: ranks; None: those of the process group.
-        rank: of this process, from 0; None: that in the process group.
+        num_replicas: number of ranks; None: as in the process group.
+        rank: rank of this process, from 0; None: as in the process group.
         shuffle: whether each epoch is a permutation of the samples, seeded by seed + epoch; else they are in order.
         seed: in [0, 2**63), the same on all ranks.
-        drop_last: what becomes of the samples that do not suffice for a last round of all ranks. False: the round is
-            filled up with repeats from the epoch's beginning. True: they are left out.
+        drop_last: whether samples that do not suffice for a last round of all ranks are left out. False: the round is
+            filled up with repeats from the start of the epoch.
         weights: one number >= 0 for each sample: samples are drawn with these odds, with replacement. Draw number q of
-            an epoch is one of seed, epoch and q alone. A last round that is not full is filled up with further draws.
-        num_samples: draws of all ranks in an epoch, with `weights` alone; None: as many as there are samples.
-        infinite: whether the epochs follow each other without an end, not padded and not cut. A batch may have samples
-            of two epochs. There is no len(); DataLoader(steps=) gives one.
+            an epoch depends on seed, epoch and q alone. An incomplete last round is filled up with further draws.
+        num_samples: draws of all ranks in an epoch, only with `weights`; None: as many as there are samples.
+        infinite: whether epochs follow each other without end, not padded and not cut. A batch may have samples of two
+            epochs. There is no len(); DataLoader(steps=) gives one.
         block_size: samples of a block, a range of indices, for data that a node cannot keep: each node gets the same
             part of the data in every epoch, and reads a few blocks at a time. With shuffle=False each part is in order.
-            None: there are no blocks, and any node gets any sample.
-        window_blocks: blocks of a part whose samples are shuffled together.
-        canonical_nodes: equal parts of the data. Any number of nodes that divides it gets the same global batches.
-        nodes: machines, each with equally many ranks, one behind the other; None: LOCAL_WORLD_SIZE tells.
+            None: there are no blocks, and any node may get any sample.
+        window_blocks: number of blocks of a part whose samples are shuffled together.
+        canonical_nodes: number of equal parts of the data. Any number of nodes that divides it gets the same global
+            batches.
+        nodes: number of machines, each with equally many consecutive ranks; None: from LOCAL_WORLD_SIZE.
 
     Attributes:
-        num_samples: samples of this rank in an epoch, as of a DistributedSampler.
-        total_size: those of all ranks, repeats included.
-        dataset, num_replicas, rank, shuffle, seed, drop_last, epoch: as of a DistributedSampler.
+        num_samples: samples of this rank in an epoch, as in a DistributedSampler.
+        total_size: samples of all ranks in an epoch, repeats included.
+        dataset, num_replicas, rank, shuffle, seed, drop_last, epoch: as in a DistributedSampler.
 
     Raises:
-        TypeError, ValueError: at construction, for arguments that make no sense; without num_replicas and rank where
-            there is no process group. TypeError by len() where `infinite` is set.
+        TypeError, ValueError: at construction, if arguments make no sense, or if num_replicas or rank is missing and
+            there is no process group. TypeError from len() if `infinite` is set.
 
     Example:
         >>> sampler = fastload.ShardedSampler(dataset, num_replicas=2, rank=0, seed=1)
@@ -138,11 +138,11 @@ class ShardedSampler(DistributedSampler[int]):
             assert len(replace(self._shards, rank=each).positions()) == self.num_samples, (
                 "ranks take equally many steps"
             )
-        self._loaded: Place | None = None  # where the next iteration begins, if not where `epoch` does
+        self._loaded: Place | None = None  # start of the next iteration, if it is not the start of `epoch`
         self._last: _Pass | None = None  # the iteration that began last, in this epoch
 
     def _check_together(self, num_samples: int | None) -> None:
-        """Raises ValueError for arguments of which each makes sense without the other."""
+        """Raises ValueError for arguments that make sense only without each other."""
         if num_samples is not None and self._cumulative is None:
             raise ValueError(f"num_samples={num_samples} needs weights: without them an epoch has each sample once")
         if self._cumulative is not None and not self.shuffle:
@@ -156,7 +156,7 @@ class ShardedSampler(DistributedSampler[int]):
 
     @property
     def _shards(self) -> Shards:
-        """What the attributes, which may have been set since, say now."""
+        """The arithmetic for the current attributes, which may have been set meanwhile."""
         return Shards(
             self._num_samples,
             self._length,
@@ -180,9 +180,9 @@ class ShardedSampler(DistributedSampler[int]):
                     yield index
 
     def _begin(self, begun: list[Place]) -> tuple[Shards, _Pass]:
-        """Begins an iteration at the place that it appends to the empty list `begun`. Whoever iterates counts.
+        """Begins an iteration at the place that it appends to the empty list `begun`. The caller counts the samples.
 
-        Called again with the same list after an interrupt it begins the same one: Note [interrupts].
+        A second call with the same list, after an interrupt, begins the same iteration: Note [interrupts].
         """
         if len(self.dataset) != self._num_samples:  # type: ignore[arg-type]
             raise ValueError(
@@ -196,7 +196,7 @@ class ShardedSampler(DistributedSampler[int]):
         return self._shards, passed
 
     def __len__(self) -> int:
-        """Samples of this rank in a whole epoch, also where a state was loaded in the middle of one.
+        """Returns the samples of this rank in a whole epoch, even if a state was loaded in the middle of one.
 
         Raises:
             TypeError: `infinite` is set.
@@ -206,9 +206,9 @@ class ShardedSampler(DistributedSampler[int]):
 
     @property
     def num_real(self) -> int:
-        """How many samples of this rank are no repeats, in the iteration that began last or else the next one.
+        """The number of this rank's samples that are no repeats, in the iteration that began last or else the next one.
 
-        Repeats come last. So metrics over the first `num_real` samples of each rank count every sample once.
+        Repeats come last, so metrics over the first `num_real` samples of each rank count every sample once.
 
         Raises:
             TypeError: `infinite` is set.
@@ -217,19 +217,19 @@ class ShardedSampler(DistributedSampler[int]):
         return self._shards.num_real(self._begun().position)
 
     def real_in(self, step: int, batch_size: int) -> int:
-        """How many samples of one batch are no repeats; they are its first.
+        """Returns how many samples of one batch are no repeats; they are its first.
 
         Args:
-            step: number of the batch in its epoch, from 0; where a state was loaded in the middle of an epoch, the
-                first one has the number that it would have had otherwise.
+            step: number of the batch in its epoch, from 0. If a state was loaded in the middle of an epoch, the first
+                batch keeps the number that it would have had otherwise.
             batch_size: samples of a batch of this rank.
 
         Returns:
-            From 0 to `batch_size`.
+            A number from 0 to `batch_size`.
 
         Raises:
-            ValueError: there is no such batch: it lies behind the epoch's end or before the state that was loaded, or
-                the state ends in the middle of a batch of this size.
+            ValueError: there is no such batch: it lies after the end of the epoch or before the loaded state, or the
+                state ends in the middle of a batch of this size.
         """
         if self._infinite:
             return batch_size
@@ -250,8 +250,8 @@ class ShardedSampler(DistributedSampler[int]):
     def set_epoch(self, epoch: int) -> None:
         """Sets the epoch whose samples the next iteration gives.
 
-        Between load_state_dict() and the iteration that follows, the state's epoch stays where something is left of it,
-        with a warning if `epoch` is another: frameworks set epochs that they count themselves.
+        Between load_state_dict() and the next iteration, the state's epoch stays if it has samples left, with a warning
+        if `epoch` is another: frameworks set epochs that they count themselves.
 
         Args:
             epoch: from 0.
@@ -271,23 +271,23 @@ class ShardedSampler(DistributedSampler[int]):
             return
         if self._loaded is not None and self._shards.num_steps(self._loaded.position) > 0:
             warnings.warn(
-                f"set_epoch({epoch}) is not followed: the state that was loaded is of epoch {self.epoch}, and the "
-                "next iteration gives the rest of that. Call set_epoch() before load_state_dict(), or after the "
-                "iteration has begun",
+                f"set_epoch({epoch}) is ignored: the loaded state is of epoch {self.epoch}, and the next iteration "
+                "gives the rest of that epoch. Call set_epoch() before load_state_dict(), or after the iteration has "
+                "begun",
                 stacklevel=2,
             )
             return
         self.epoch, self._loaded, self._last = epoch, None, None
 
     def state_dict(self) -> dict[str, int]:
-        """Where this sampler is: behind what a loader, or whoever iterates, has taken from it.
+        """Returns the state after the samples that a loader, or any other caller, has taken.
 
-        A loader with workers takes batches ahead; behind what it has handed out is what state_at() tells.
+        A loader with workers takes batches ahead; for the state after the batches it has handed out, use state_at().
 
         Returns:
-            A new dict of ints, the same on all ranks that have taken equally many: "epoch"; "position", the samples of
-            it that all ranks together were dealt; "length" of an epoch, and "seed". With blocks also "block_size",
-            "window_blocks" and "canonical_nodes".
+            A new dict of ints, equal on all ranks that have taken equally many samples: "epoch"; "position", the
+            number of its samples that all ranks together were dealt; "length" of an epoch; and "seed". With blocks also
+            "block_size", "window_blocks" and "canonical_nodes".
 
         Example:
             >>> sampler = fastload.ShardedSampler(100, num_replicas=4, rank=1)
@@ -296,20 +296,20 @@ class ShardedSampler(DistributedSampler[int]):
             >>> sampler.state_dict()
             {'epoch': 0, 'position': 12, 'length': 100, 'seed': 0}
         """
-        return self._state_behind(0 if self._last is None else self._last.num_given)
+        return self._state_after(0 if self._last is None else self._last.num_given)
 
     def state_at(self, num_batches: int, batch_size: int) -> dict[str, int]:
-        """What state_dict() gives behind so many batches of the iteration that began last.
+        """Returns the state after a number of batches of the iteration that began last.
 
         Args:
-            num_batches: that the loader of this rank has handed out in it, from 0.
+            num_batches: number of batches that the loader of this rank has handed out in it, from 0.
             batch_size: samples of each.
 
         Returns:
-            As state_dict().
+            A state as from state_dict().
 
         Raises:
-            TypeError, ValueError: an argument is no such number.
+            TypeError, ValueError: an argument is not a number in its range.
 
         Example:
             >>> sampler = fastload.ShardedSampler(100, num_replicas=4, rank=1)
@@ -317,11 +317,11 @@ class ShardedSampler(DistributedSampler[int]):
             40
         """
         num_batches = whole("num_batches", num_batches, 0, sys.maxsize)
-        return self._state_behind(num_batches * whole("batch_size", batch_size, 1, sys.maxsize))
+        return self._state_after(num_batches * whole("batch_size", batch_size, 1, sys.maxsize))
 
-    def _state_behind(self, num_given: int) -> dict[str, int]:
+    def _state_after(self, num_given: int) -> dict[str, int]:
         begun = self._begun()
-        place = self._shards.behind(begun, num_given) if num_given else begun
+        place = self._shards.after(begun, num_given) if num_given else begun
         return {**place._asdict(), "length": self._length, "seed": self.seed, **self._block_settings}
 
     @property
@@ -329,18 +329,18 @@ class ShardedSampler(DistributedSampler[int]):
         return {} if self._blocks is None else self._blocks.settings()
 
     def _begun(self) -> Place:
-        """Where the iteration began that is the last one, or where the next one will."""
+        """Returns where the last iteration began, or else where the next one will begin."""
         return self._loaded or Place(self.epoch, 0) if self._last is None else self._last.begun
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Lets the next iteration begin where a state says; the one after it begins at the start of an epoch again.
+        """Makes the next iteration begin where a state says; the one after it begins at the start of an epoch again.
 
         Args:
-            state: of state_dict() or state_at() of a sampler with the same data set, seed, weights, blocks and
-                `infinite`, and any number of ranks.
+            state: a state from state_dict() or state_at(), of a sampler with the same data set, seed, weights, blocks
+                and `infinite`, and with any number of ranks.
 
         Raises:
-            TypeError: it is no dict of ints.
+            TypeError: it is not a dict of ints.
             ValueError: an entry is missing, out of range, or of another data set or seed. Nothing is changed then.
 
         Example:
@@ -367,8 +367,8 @@ class ShardedSampler(DistributedSampler[int]):
             theirs, mine = state.get(name), self._block_settings.get(name)
             if theirs != mine:
                 raise ValueError(
-                    f"{name} of the state is {theirs!r}, and this sampler's is {mine!r}: pass the same, as it decides "
-                    "the order"
+                    f"{name} of the state is {theirs!r}, and this sampler's is {mine!r}: pass the same, because it "
+                    "decides the order"
                 )
         last = self._length - 1 if self._infinite else self._length
         position = whole("position of the state", state["position"], 0, last + 1)
@@ -393,7 +393,7 @@ class ShardedSampler(DistributedSampler[int]):
 
 
 def blocks_text(sampler: ShardedSampler) -> str | None:
-    """What the sampler's node reads at a time, as a loader's explain() says it; None where there are no blocks."""
+    """Returns explain()'s text about what the sampler's node reads at a time; None if there are no blocks."""
     blocks, num_nodes = sampler._blocks, sampler._nodes
     if blocks is None:
         return None
@@ -403,8 +403,8 @@ def blocks_text(sampler: ShardedSampler) -> str | None:
 
 
 def given_by(sampler: ShardedSampler) -> int | list[int] | Blocks:
-    """The indices that all ranks together can be given: a number of samples, or those that have a weight; or blocks, of
-    which a node is given its groups alone."""
+    """Returns the indices that all ranks together can be given: a number of samples, or the samples that have a weight,
+    or blocks, if each node is given only its groups."""
     if (blocks := sampler._shards.blocks) is not None:
         return blocks
     if sampler._cumulative is None:

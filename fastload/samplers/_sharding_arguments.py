@@ -1,4 +1,4 @@
-"""What ShardedSampler is given, checked."""
+"""The checks of ShardedSampler's arguments."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from fastload._process import _config
 from fastload.samplers._blocks import Blocks
 from fastload.samplers._shards import Shards
 
-# torch takes a seed below 2**64, and gets the sum of two of these.
+# torch takes a seed below 2**64, and gets the sum of two numbers below this.
 NUM_SEEDS = 2**63
-# Where nothing else is given.
+# The defaults.
 WINDOW_BLOCKS, CANONICAL_NODES = 8, 64
 
 
@@ -35,7 +35,7 @@ def dataset_of(dataset_or_length: Sized | int) -> Sized:
 
 
 def whole(name: str, value: Any, least: int, end: int) -> int:
-    """`value` as an int in [least, end)."""
+    """Returns `value` as an int in [least, end)."""
     if isinstance(value, bool):
         raise TypeError(f"{name} must be an int, got {value!r}")
     try:
@@ -48,7 +48,7 @@ def whole(name: str, value: Any, least: int, end: int) -> int:
 
 
 def cumulative_of(weights: Any, num_samples: int) -> NDArray[np.float64]:
-    """Their sums, float64 [num_samples]."""
+    """Returns the cumulative sums of the weights, float64 [num_samples]."""
     array = np.asarray(weights.detach().cpu() if isinstance(weights, torch.Tensor) else weights, np.float64)
     if array.shape != (num_samples,):
         raise ValueError(f"weights must be one number for each of {num_samples} samples, got shape {array.shape}")
@@ -65,7 +65,7 @@ def cumulative_of(weights: Any, num_samples: int) -> NDArray[np.float64]:
 
 
 def check_no_blocks(**given: int | None) -> None:
-    """Raises ValueError for what is given and makes no sense without blocks."""
+    """Raises ValueError for given arguments that make no sense without blocks."""
     defaults = {"window_blocks": WINDOW_BLOCKS, "canonical_nodes": CANONICAL_NODES, "nodes": None}
     for name, value in given.items():
         if value != defaults[name]:
@@ -73,7 +73,7 @@ def check_no_blocks(**given: int | None) -> None:
 
 
 def blocks_of(shards: Shards, block_size: int, window_blocks: int, canonical_nodes: int) -> Blocks:
-    """The blocks of epochs that have none yet.
+    """Returns the blocks for epochs that have none yet.
 
     Raises:
         ValueError: An argument makes no sense, or these epochs cannot have blocks.
@@ -81,7 +81,7 @@ def blocks_of(shards: Shards, block_size: int, window_blocks: int, canonical_nod
     for name, is_set in (("weights", shards.cumulative is not None), ("infinite=True", shards.infinite)):
         if is_set:
             raise ValueError(
-                f"block_size={block_size!r} makes no sense with {name}: blocks share out epochs that end and have each "
+                f"block_size={block_size!r} makes no sense with {name}: blocks are for epochs that end and have each "
                 "sample once. Leave out one of the two"
             )
     block_size = whole("block_size", block_size, 1, sys.maxsize)
@@ -97,10 +97,10 @@ def blocks_of(shards: Shards, block_size: int, window_blocks: int, canonical_nod
 
 
 def num_nodes_of(nodes: int | None, num_replicas: int, blocks: Blocks) -> int:
-    """Nodes among which equally many ranks each are, and that share the groups of `blocks` out evenly.
+    """Returns the number of nodes, which have equally many ranks and equally many groups of `blocks`.
 
     Raises:
-        ValueError: They do not, or nothing tells how many there are.
+        ValueError: They would not, or nothing says how many nodes there are.
     """
     if nodes is None:
         nodes = _told_nodes(num_replicas)
@@ -127,7 +127,7 @@ def _told_nodes(num_replicas: int) -> int:
     if num_local is None:
         raise ValueError(
             "block_size must know which ranks share a node, and LOCAL_WORLD_SIZE, which torchrun sets, is not there: "
-            f"pass nodes=, of which each has as many of the {num_replicas} ranks, one behind the other"
+            f"pass nodes=, a number of machines that have equally many, and consecutive, of the {num_replicas} ranks"
         )
     if num_replicas % num_local:
         raise ValueError(

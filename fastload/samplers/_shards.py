@@ -14,11 +14,11 @@ from fastload.samplers._blocks import Blocks
 
 
 class Place(NamedTuple):
-    """Where all ranks together are.
+    """How far all ranks together are.
 
     Attributes:
-        epoch: Whose order counts.
-        position: Samples of it that were dealt to all ranks together.
+        epoch: The epoch, which decides the order.
+        position: Number of its samples that were dealt to all ranks together.
     """
 
     epoch: int
@@ -29,23 +29,23 @@ class Place(NamedTuple):
 class Shards:
     """One rank's part of every epoch.
 
-    An epoch is a line of positions: of a permutation of the samples, of the samples in order, or of draws. From any
-    position on they are dealt out in turn, one to each rank, until the line ends. So where all ranks are is one number,
-    and any number of ranks goes on from there with what is left.
+    An epoch is a line of positions in a permutation of the samples, in the samples in order, or in draws. From any
+    position on they are dealt out in turn, one to each rank, until the line ends. So the progress of all ranks is one
+    number, and any number of ranks can continue from there with the rest.
 
     Attributes:
-        num_samples: Of the data set.
-        length: Of an epoch's line.
-        num_replicas: Ranks.
-        rank: Whose part it is.
+        num_samples: Number of samples in the data set.
+        length: Length of an epoch's line.
+        num_replicas: Number of ranks.
+        rank: The rank that this part belongs to.
         shuffle: Whether the line is a permutation; else the samples are in order.
-        seed: Of permutations and draws.
-        drop_last: What becomes of a last round that does not suffice for all ranks: it is left out, or filled up.
-        infinite: Whether the lines of the epochs follow each other without an end.
-        cumulative: Sums of the weights that samples are drawn by, float64 [num_samples]; None where none are.
-        num_nodes: Machines that the ranks are on, equally many on each, one behind the other.
-        blocks: The line, where each node gets its own part of the samples: Note [blocks]. None: it is a permutation of
-            all, and the nodes do not matter.
+        seed: The seed of permutations and draws.
+        drop_last: Whether an incomplete last round is left out; else it is filled up.
+        infinite: Whether the lines of the epochs follow each other without end.
+        cumulative: Sums of the weights that samples are drawn by, float64 [num_samples]; None without weights.
+        num_nodes: Number of machines, with equally many consecutive ranks on each.
+        blocks: The line if each node gets its own part of the samples: Note [blocks]. None: it is a permutation of all
+            samples, and the nodes do not matter.
     """
 
     num_samples: int
@@ -61,36 +61,39 @@ class Shards:
     blocks: Blocks | None = None
 
     def num_steps(self, position: int = 0) -> int:
-        """How many samples each rank gets from `position` to the end of the epoch: one number for all ranks."""
+        """Returns how many samples each rank gets from `position` to the end of the epoch: one number for all ranks."""
         rest = self.length - position
         return rest // self.num_replicas if self.drop_last else -(-rest // self.num_replicas)
 
     def num_real(self, position: int = 0) -> int:
-        """How many of this rank's are no repeats. These come first."""
+        """Returns how many of this rank's samples are no repeats. These come first."""
         return min(self.num_steps(position), len(range(self._first(position), self.length, self.num_replicas)))
 
     @property
     def may_repeat(self) -> bool:
-        """Whether an epoch, or epochs without an end, may have a sample more than once, padding apart."""
+        """Whether an epoch, or an endless line of epochs, may have a sample more than once, not counting padding."""
         return self.infinite or self.cumulative is not None
 
     def number_at(self, place: Place) -> int:
-        """The number of the draw that this rank gets at a place: one for all worlds. Epochs without an end count on."""
+        """Returns the number of this rank's draw at a place, for any number of ranks. Endless epochs count on."""
         return (place.epoch * self.length if self.infinite else 0) + self._first(place.position)
 
     def positions(self, position: int = 0) -> range:
-        """This rank's, from `position` to the epoch's end; those from `length` on are repeats, or further draws."""
+        """Returns this rank's positions from `position` to the end; from `length` on they are repeats or more draws."""
         first = self._first(position)
         return range(first, first + self.num_steps(position) * self.num_replicas, self.num_replicas)
 
     def _first(self, position: int) -> int:
-        """This rank's first place from `position` on. Node m of M gets the places q with q mod M = m, its ranks in
-        turn, so that each round of all ranks is as many places in a row; with one node rank r gets the r-th of them."""
+        """Returns this rank's first position from `position` on.
+
+        Node m of M gets the positions q with q mod M = m, and its ranks get them in turn, so that each round of all
+        ranks is a run of consecutive positions; with one node, rank r gets the r-th of them.
+        """
         node, local = divmod(self.rank, self.num_replicas // self.num_nodes)
         return position + (node - position) % self.num_nodes + local * self.num_nodes
 
-    def behind(self, place: Place, num_given: int) -> Place:
-        """Where all ranks are when each has got so many samples from `place` on; a finished epoch ends at `length`."""
+    def after(self, place: Place, num_given: int) -> Place:
+        """Returns the place after each rank got `num_given` samples from `place` on; an epoch ends at `length`."""
         position = place.position + num_given * self.num_replicas
         if self.infinite:
             epochs, position = divmod(position, self.length)
@@ -99,15 +102,15 @@ class Shards:
         return Place(place.epoch, self.length if is_over else position)
 
     def piece(self, place: Place, num_given: int, most: int) -> NDArray[np.int64]:
-        """Some of this rank's samples, the first of them behind `num_given` from `place` on; none at the end.
+        """Returns some of this rank's samples: the next ones after the first `num_given` from `place` on.
 
         Args:
             place: Where the ranks began.
-            num_given: Samples that came before.
-            most: So many suffice. A permutation, which costs its whole length, gives all that it has.
+            num_given: Number of samples that came before.
+            most: Number that suffices. A permutation, which costs its whole length, gives all samples that it has.
 
         Returns:
-            Indices in the data set, int64.
+            Indices in the data set, int64; none at the end.
         """
         epoch, positions = place.epoch, self.positions(place.position)[num_given:]
         if self.infinite:
@@ -128,7 +131,7 @@ class Shards:
 
     def _drawn(self, epoch: int, positions: range, cumulative: NDArray[np.float64]) -> NDArray[np.int64]:
         draws = _native.weighted_draws(self.seed, epoch, positions.start, positions.step, len(positions))
-        # From the right: from the left a draw of 0 would give a first sample of weight 0.
+        # side="left" would give a first sample of weight 0 for a draw of 0.
         indices: NDArray[np.int64] = np.searchsorted(cumulative, draws * cumulative[-1], side="right")
         return indices
 

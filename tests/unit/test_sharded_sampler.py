@@ -196,7 +196,7 @@ def test_an_interrupt_while_an_iteration_begins_does_not_lose_the_place() -> Non
 def test_the_epoch_of_a_state_stays_until_its_rest_has_begun() -> None:
     sampler = sampler_of()
     sampler.load_state_dict({"epoch": 2, "position": 6, "length": 20, "seed": 0})
-    with pytest.warns(UserWarning, match=r"set_epoch\(0\) is not followed: the state that was loaded is of epoch 2"):
+    with pytest.warns(UserWarning, match=r"set_epoch\(0\) is ignored: the loaded state is of epoch 2"):
         sampler.set_epoch(0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
