@@ -45,7 +45,7 @@ class SeededShuffle(RandomSampler):
 
     @property
     def sharded(self) -> ShardedSampler:
-        """The sampler that gives the order. It is replaced when the data set's length changes, as in torch's sampler."""
+        """The sampler that gives the order; replaced when the data set's length changes, as in torch's sampler."""
         if len(self._sharded.dataset) != len(self.data_source):  # type: ignore[arg-type]
             self._sharded = self._made(self._sharded.epoch)
         return self._sharded

@@ -18,7 +18,7 @@ from PIL import Image
 import fastload
 from fastload._process._file_system import is_rotating
 from fastload._tools.doctor._cache_remarks import CacheStores
-from fastload._tools.doctor._diagnosis import Facts, find_cause, remarks
+from fastload._tools.doctor._diagnosis import Evidence, find_cause, remarks
 from fastload._tools.doctor._limits import Limits, find_limits
 from fastload._tools.doctor._machine import examine_machine, find_pools, pools_of_one_thread
 from fastload._tools.doctor._measure import Measured
@@ -42,7 +42,7 @@ def measured(rate: float, workers: int, stages: Mapping[str, float], **others: A
     return Measured(**{**values, **others})
 
 
-def facts(
+def evidence(
     now: Measured,
     one: Measured | None = None,
     several: Measured | None = None,
@@ -50,72 +50,76 @@ def facts(
     step: float | None = None,
     processors: float = 4,
     **others: Any,
-) -> Facts:
+) -> Evidence:
     one = now if one is None else one
     limits = find_limits(one, several, processors, step)
-    return Facts(now, one, limits, step, **{"sampler_seconds": 0.0, "is_native": True, **others})
+    return Evidence(now, one, limits, step, **{"sampler_seconds": 0.0, "is_native": True, **others})
 
 
 BUSY_GIL = measured(110, 2, DATASET, gil_held_share=0.9)
-CASES: dict[str, tuple[Facts, str, str, dict[str, Any] | None, float | None]] = {
+CASES: dict[str, tuple[Evidence, str, str, dict[str, Any] | None, float | None]] = {
     "a step that is longer than a batch takes": (
-        *(facts(measured(400, 4, DECODE), measured(100, 1, DECODE), step=0.1), "training step", "", None, None),
+        *(evidence(measured(400, 4, DECODE), measured(100, 1, DECODE), step=0.1), "training step", "", None, None),
     ),
     "one thread where there are four processors": (
-        *(facts(measured(100, 1, DECODE)), "too few workers", "1 worker is too few: each keeps one processor busy"),
+        *(evidence(measured(100, 1, DECODE)), "too few workers", "1 worker is too few: each keeps one processor busy"),
         *({"num_workers": 4}, 400),
     ),
     "no thread": (
-        *(facts(measured(90, 0, DECODE), measured(100, 1, DECODE)), "too few workers", "There is no worker"),
+        *(evidence(measured(90, 0, DECODE), measured(100, 1, DECODE)), "too few workers", "There is no worker"),
         *({"num_workers": 4}, 400),
     ),
     "as many threads as the step needs": (
-        facts(measured(100, 1, DECODE), step=0.05),
+        evidence(measured(100, 1, DECODE), step=0.05),
         *("too few workers", "100 of about 200 possible", {"num_workers": 2}, 200),
     ),
     "threads that wait for a disk": (
-        facts(measured(200, 2, READ_MOSTLY, cpu_seconds=0.001), measured(100, 1, READ_MOSTLY, cpu_seconds=0.001)),
+        evidence(measured(200, 2, READ_MOSTLY, cpu_seconds=0.001), measured(100, 1, READ_MOSTLY, cpu_seconds=0.001)),
         *("storage", "reading a file takes 9.00 ms", {"num_workers": 64}, 100 * 96 / 8.5),
     ),
     "a data set that waits": (
-        facts(measured(100, 1, DATASET, cpu_seconds=0.001), several=measured(200, 2, DATASET, cpu_seconds=0.001)),
+        evidence(measured(100, 1, DATASET, cpu_seconds=0.001), several=measured(200, 2, DATASET, cpu_seconds=0.001)),
         *("data set waits", "a sample waits 9.90 ms", {"num_workers": 40}, 4000),
     ),
     "two threads with one GIL": (
-        facts(BUSY_GIL, measured(100, 1, DATASET), BUSY_GIL),
+        evidence(BUSY_GIL, measured(100, 1, DATASET), BUSY_GIL),
         *("GIL", "held 90.0 % of the time, and the data set's own Python takes 99.0 %"),
         *({"workers": "processes", "num_workers": 2}, None),
     ),
     "one thread that more would not help": (
-        facts(measured(100, 1, DATASET), several=BUSY_GIL),
+        evidence(measured(100, 1, DATASET), several=BUSY_GIL),
         *("GIL", "The GIL limits", {"workers": "processes", "num_workers": 2}, None),
     ),
     "a collate_fn that holds the GIL": (
-        facts(*(measured(110, 2, COLLATE, gil_held_share=0.9), measured(100, 1, COLLATE)), replace(BUSY_GIL)),
+        evidence(*(measured(110, 2, COLLATE, gil_held_share=0.9), measured(100, 1, COLLATE)), replace(BUSY_GIL)),
         *("collate_fn", "collate_fn takes 99.0 %", {"workers": "processes", "num_workers": 2}, None),
     ),
     "a collate_fn on processors that are all busy": (
-        facts(measured(390, 4, COLLATE), measured(100, 1, COLLATE)),
+        evidence(measured(390, 4, COLLATE), measured(100, 1, COLLATE)),
         *("collate_fn", "all are busy, 99.0 % of the time with collate_fn", {"collate_fn": list}, 39000),
     ),
     "nothing but a collate_fn": (
-        facts(measured(390, 4, {"collate": 0.01}), measured(100, 1, {"collate": 0.01})),
+        evidence(measured(390, 4, {"collate": 0.01}), measured(100, 1, {"collate": 0.01})),
         *("collate_fn", "all are busy, 100.0 % of the time with collate_fn", {"collate_fn": list}, 39000),
     ),
     "processors that are all busy": (
-        *(facts(measured(390, 4, DECODE), measured(100, 1, DECODE)), "processors", "99.0 % of the time with decoding"),
+        *(
+            evidence(measured(390, 4, DECODE), measured(100, 1, DECODE)),
+            "processors",
+            "99.0 % of the time with decoding",
+        ),
         *(None, None),
     ),
     "a sampler that takes longer than a batch": (
-        facts(measured(100, 4, DECODE), measured(100, 1, DECODE), sampler_seconds=0.09),
+        evidence(measured(100, 4, DECODE), measured(100, 1, DECODE), sampler_seconds=0.09),
         *("sampler", "the indices of a batch take 90.0 ms, and a batch comes every 100 ms", None, None),
     ),
     "thread pools": (
-        facts(measured(100, 4, DATASET, pool_share=0.6), measured(100, 1, DATASET), pools={"OpenCV": "one()"}),
+        evidence(measured(100, 4, DATASET, pool_share=0.6), measured(100, 1, DATASET), pools={"OpenCV": "one()"}),
         *("library threads", "those of OpenCV take 60.0 % of the CPU time, beside 4 worker threads", None, None),
     ),
     "fewer samples than all parts allow": (
-        *(facts(measured(250, 4, DECODE), measured(100, 1, DECODE)), "nothing", "250 of about 400 samples/s"),
+        *(evidence(measured(250, 4, DECODE), measured(100, 1, DECODE)), "nothing", "250 of about 400 samples/s"),
         *(None, None),
     ),
 }

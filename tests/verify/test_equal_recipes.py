@@ -228,7 +228,7 @@ def test_samples_behind_one_that_draws_otherwise_say_so(folder: Path, changed_co
     assert dict(report.stages) == {"read": 1, "random numbers": 4}
     behind = [example for example in report.examples if example.stage == "random numbers"]
     assert all(
-        "a sample before it is another one, and torch's numbers go on from where" in one.detail for one in behind
+        "an earlier sample differs, and torch's random numbers continue from where" in one.detail for one in behind
     )
 
 
@@ -241,4 +241,4 @@ def test_behind_a_file_that_only_one_loader_can_read_native_code_is_not_blamed(
     new = ImageFolder(str(changed_copy(CHANGED, lambda path: path.write_text("no image"))), erasing)
     report = compared(old, new, batch_size=4)
     assert dict(report.stages) == {"decode": 1, "values": 3}
-    assert "the cause is not known; known to differ: a sample before it is another one" in report.examples[-1].detail
+    assert "the cause is not known; known to differ: an earlier sample differs" in report.examples[-1].detail

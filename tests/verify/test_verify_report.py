@@ -107,7 +107,7 @@ def test_where_there_is_nothing_to_draw_it_says_so(evaluation: ImageFolder, tmp_
     with pytest.raises(ValueError, match="the loaders are equal, so there is no worst sample to draw"):
         equal.save_image(tmp_path / "no.png")
     old, new = (TensorDataset(torch.tensor([value])) for value in (1.0, 2.0))
-    with pytest.raises(ValueError, match=r"the worst sample \(batch 0, sample 0, index 0\) is no image"):
+    with pytest.raises(ValueError, match=r"the worst sample \(batch 0, sample 0, index 0\) is not an image"):
         fastload.verify(DataLoader(old), DataLoader(new)).save_image(tmp_path / "no.png")
     assert list(tmp_path.iterdir()) == []
 

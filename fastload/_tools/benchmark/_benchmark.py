@@ -25,25 +25,25 @@ def benchmark(
     step_seconds: float = 0.0,
     progress: Callable[[float], object] | None = None,
 ) -> BenchmarkResult:
-    """Takes batches from a loader for some time and says how fast they came, the first one apart from the others.
+    """Takes batches from a loader for some time and measures how fast they come, the first batch separately.
 
-    It runs one epoch after the other on a copy of the loader, which has workers and iterator of its own. Samplers and
-    random generators are the loader's: they draw as in epochs of yours.
+    It runs one epoch after the other on a copy of the loader, which has its own workers and iterator. Samplers and
+    random generators are the loader's: they draw as in your own epochs.
 
     Args:
-        loader: any torch.utils.data.DataLoader, fastload's among them.
-        seconds: length of the steady state, which ends with the first batch behind it.
+        loader: any torch.utils.data.DataLoader, fastload's included.
+        seconds: length of the steady state, which ends with the first batch after this time.
         warmup_seconds: time between the first batch and the steady state.
-        step_seconds: how long to sleep after each batch, in the place of a training step.
+        step_seconds: how long to sleep after each batch, instead of a training step.
         progress: called after each batch with the share of the time that has passed, from 0.0 to 1.0.
 
     Returns:
         The result, which print() shows; ``result.samples_per_second``, ``result.first_batch_seconds``.
 
     Raises:
-        TypeError: `loader` is no torch.utils.data.DataLoader.
+        TypeError: `loader` is not a torch.utils.data.DataLoader.
         ValueError: `seconds` is not positive, another time is negative, or the loader gives no batch.
-        Exception: what the loader raises.
+        Exception: any exception that the loader raises.
 
     Example:
         >>> result = fastload.benchmark(fastload.DataLoader(dataset, batch_size=2), seconds=0.1, warmup_seconds=0.0)
@@ -65,12 +65,12 @@ def benchmark(
 
 
 class _Run:
-    """Epoch after epoch of a copy of a loader, with the time that each batch took to come."""
+    """Runs epoch after epoch on a copy of a loader, and measures the wait for each batch."""
 
     def __init__(self, loader: TorchDataLoader[Any], step_seconds: float) -> None:
         self._description = repr(loader) if isinstance(loader, DataLoader) else describe(loader, None)
         self._loader: Any = copy.copy(loader)
-        vars(self._loader)["_iterator"] = None  # that of the loader's own persistent workers
+        vars(self._loader)["_iterator"] = None  # else it would be the iterator of the loader's own persistent workers
         self._step_seconds = step_seconds
         self._iterator: Any = None
         self._count = SampleCount(loader)
@@ -106,8 +106,10 @@ class _Run:
         )
 
     def _run(self, seconds: float, progress: Callable[[float], object]) -> float:
-        """Takes batches, with a step after each, until so much time has passed, and says how much has. At least one,
-        unless `seconds` is 0; `progress` gets the time passed, at most `seconds`."""
+        """Takes batches, with a step after each, until `seconds` have passed. Returns the time that has passed.
+
+        It takes at least one batch unless `seconds` is 0. `progress` gets the time passed, at most `seconds`.
+        """
         begin = time.perf_counter()
         passed = 0.0
         while passed < seconds:
@@ -119,7 +121,7 @@ class _Run:
         return passed
 
     def _take(self) -> None:
-        """One batch, of the next epoch where this one is over."""
+        """Takes one batch, from the next epoch if this one is over."""
         begin = time.perf_counter_ns()
         batch = _NONE if self._iterator is None else next(self._iterator, _NONE)
         is_first = batch is _NONE
@@ -138,7 +140,7 @@ class _Run:
         self._samples += self._count.of(batch)
 
     def _forget(self) -> None:
-        """What was counted until now."""
+        """Resets all counts."""
         self._waits.clear()
         self._samples = self._epochs = 0
         self._wait_seconds = self._epoch_start_seconds = 0.0
@@ -147,7 +149,7 @@ class _Run:
         return self._loader.stats() if isinstance(self._loader, DataLoader) else None
 
     def _close_iterator(self) -> None:
-        """Ends its workers, unless the loader keeps them."""
+        """Drops the iterator, which ends its workers, unless the loader keeps them."""
         if not self._loader.persistent_workers:
             self._iterator = None
 

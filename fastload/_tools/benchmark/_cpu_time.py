@@ -11,13 +11,13 @@ _RUN_TIME_KIND = 2
 
 
 def cpu_seconds() -> float:
-    """Of all threads, of the living worker processes, and of those that have ended and were waited for.
+    """Returns the CPU time of all threads, of running worker processes, and of ended ones that were waited for.
 
-    To nanoseconds, but for the last, which are counted in ticks of 10 ms.
+    Ended processes are counted in ticks of 10 ms, the others to nanoseconds.
     """
     times = os.times()
     ended = times.children_user + times.children_system
-    # Looking waits for those that have just ended: they are in the sum above the next time.
+    # active_children() waits for processes that have just ended: these are in the sum above the next time.
     workers = [process.pid for process in multiprocessing.active_children()]
     return time.process_time() + ended + sum(_run_seconds(pid) for pid in workers if pid is not None)
 

@@ -1,4 +1,4 @@
-"""What a benchmark of a loader has found."""
+"""The result of a benchmark of a loader."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from fastload._process._waits import quantile_seconds
 
 @dataclass(frozen=True)
 class BenchmarkResult(Shown):
-    """What `fastload.benchmark` has measured; ``print(result)`` shows it, and so does a notebook.
+    """The result of `fastload.benchmark`; ``print(result)`` shows it, and so does a notebook.
 
-    The steady state begins after the warm-up and ends with the first batch behind `seconds`; all fields but the first
-    two are of it.
+    The steady state begins after the warm-up and ends with the first batch after `seconds`. All fields but the first
+    two describe it.
 
     Attributes:
         loader: The loader, in words.
@@ -26,12 +26,12 @@ class BenchmarkResult(Shown):
         batches: Batches that came in it.
         samples: Samples in them.
         epochs: Epochs that began in it.
-        epoch_start_seconds: Time from the end of one epoch to the first batch of the next, in all.
+        epoch_start_seconds: Total time from the end of one epoch to the first batch of the next.
         wait_seconds: Time in next(), and in iter() of further epochs.
-        wait_counts: Batches by that time, as in LoaderStats.wait_counts.
+        wait_counts: Batches by waiting time, as in LoaderStats.wait_counts.
         step_seconds: How long the consumer was busy after each batch, as asked for.
         cpu_seconds: CPU time of all threads of this process and of its worker processes.
-        stats: Of a fastload.DataLoader its counters in the steady state; None of any other.
+        stats: Counters of a fastload.DataLoader in the steady state; None for any other loader.
 
     Example:
         >>> result = fastload.benchmark(fastload.DataLoader(list(range(100))), seconds=0.05, warmup_seconds=0.0)
@@ -54,22 +54,22 @@ class BenchmarkResult(Shown):
 
     @property
     def samples_per_second(self) -> float:
-        """In the steady state, starts of epochs included."""
+        """The rate in the steady state, starts of epochs included."""
         return self.samples / self.seconds
 
     @property
     def cpu_seconds_per_sample(self) -> float:
-        """CPU time that a sample costs, of all processors together."""
+        """The CPU time that a sample costs, on all processors together."""
         return self.cpu_seconds / self.samples
 
     @property
     def wait_p50_seconds(self) -> float:
-        """Half of the batches came within so many seconds, to 3.2 %."""
+        """The time within which half of the batches came, to 3.2 %."""
         return quantile_seconds(self.wait_counts, 0.5)
 
     @property
     def wait_p99_seconds(self) -> float:
-        """99 of 100 batches came within so many seconds, to 3.2 %."""
+        """The time within which 99 of 100 batches came, to 3.2 %."""
         return quantile_seconds(self.wait_counts, 0.99)
 
     @property
@@ -78,10 +78,10 @@ class BenchmarkResult(Shown):
         return quantile_seconds(self.wait_counts, 1.0)
 
     def as_dict(self) -> dict[str, Any]:
-        """The fields and the numbers made of them, for logging as JSON.
+        """Returns the fields and the numbers computed from them, for logging as JSON.
 
         Returns:
-            name -> number, str, dict of numbers by text, or None.
+            Name -> number, str, dict of numbers by text, or None.
         """
         values = {name: getattr(self, name) for name in (*self.__dataclass_fields__, *_DERIVED)}
         values["wait_counts"] = {str(interval): count for interval, count in self.wait_counts.items()}

@@ -1,4 +1,4 @@
-"""How many samples a batch has."""
+"""The number of samples in a batch."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from fastload._process._config import TorchDataLoader
 
 
 class SampleCount:
-    """Counts the samples of a loader's batches, by its settings where they tell.
+    """Counts the samples of a loader's batches: from its settings if they tell, else from the batches.
 
     Args:
-        loader: Whose batches they are.
+        loader: The loader of the batches.
     """
 
     def __init__(self, loader: TorchDataLoader[Any]) -> None:
@@ -24,7 +24,7 @@ class SampleCount:
         if loader.batch_size is not None and isinstance(loader.sampler, Sized):
             try:
                 self._total = len(loader.sampler)
-            except TypeError:  # of a sampler over what has no length
+            except TypeError:  # a sampler over data without a length
                 self._total = None
         self._given = 0
 
@@ -32,7 +32,7 @@ class SampleCount:
         self._given = 0
 
     def of(self, batch: Any) -> int:
-        """Of the next batch of this epoch."""
+        """Returns the number of samples in the next batch of this epoch."""
         if not self._is_batched:
             return 1
         if self._batch_size is None or self._total is None:
@@ -43,7 +43,7 @@ class SampleCount:
 
 
 def _longest(batch: Any) -> int:
-    """Of the parts of a batch: a part that is a list of views is shorter than the labels beside it."""
+    """Returns the length of the longest part: a list of views is shorter than the labels beside it."""
     if isinstance(batch, Mapping):
         return max(map(_length, batch.values()), default=0)
     if isinstance(batch, (list, tuple)):

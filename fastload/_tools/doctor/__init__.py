@@ -1,4 +1,4 @@
-"""Why training waits: a loader measured, what limits it, and the same with a change."""
+"""The reason why training waits: measures a loader, finds its limit, tries a change and measures again."""
 
 from fastload._tools.doctor._doctor import doctor
 from fastload._tools.doctor._report import DoctorReport

@@ -17,7 +17,7 @@ from fastload._loader._loader import DataLoader
 from fastload._loader._twins import fastload_twin
 from fastload._process._config import TorchDataLoader
 from fastload._tools.doctor._cache_remarks import CacheStores
-from fastload._tools.doctor._diagnosis import Facts, Finding, find_cause, remarks
+from fastload._tools.doctor._diagnosis import Evidence, Finding, find_cause, remarks
 from fastload._tools.doctor._limits import find_limits
 from fastload._tools.doctor._machine import examine_machine, find_pools, pools_of_one_thread
 from fastload._tools.doctor._measure import Measured, measure, measured_step_seconds
@@ -29,7 +29,7 @@ _TIMELINE_BATCHES = 100
 _TIMELINE_SECONDS = 8.0
 _SAMPLER_SECONDS = 0.5
 _SAMPLER_BATCHES = 200
-_ENOUGH_BATCHES = 10  # of a loader in use, to believe its step
+_ENOUGH_BATCHES = 10  # fewer batches of a loader in use do not show its step
 _MANY_FILES = 10_000
 
 
@@ -41,27 +41,27 @@ def doctor(
     seconds: float = 5.0,
     progress: Callable[[str], object] | None = None,
 ) -> DoctorReport:
-    """Says what limits a loader, what to change, and what that brings, in less than a minute.
+    """Finds what limits a loader, what to change, and the gain from the change, in less than a minute.
 
     It measures copies of the loader, runs some of its samples in the calling thread, and measures the change that it
-    proposes. Samplers, random generators and data set are the loader's, and draw as in epochs of yours.
+    proposes. Samplers, random generators and data set are the loader's, and draw as in your own epochs.
 
     Args:
-        loader: any torch.utils.data.DataLoader; of torch's, fastload.DataLoader with its arguments is measured.
-        step_seconds: how long a training step takes.
-        train_step: instead of that: called with some batches, to see how long it takes. Default: the time between the
-            batches of `loader` itself, where it is fastload's and has given ten of them; else the step is not known,
-            and only loading is judged.
-        seconds: length of each measurement, of which there are three to five.
-        progress: called with what is done, before it is.
+        loader: any torch.utils.data.DataLoader; for torch's own, a fastload.DataLoader with its arguments is measured.
+        step_seconds: length of a training step.
+        train_step: instead of step_seconds: a function that is called with some batches and timed. Default: the time
+            between the batches of `loader` itself, if it is fastload's and has given ten of them; else the step is
+            unknown, and only loading is judged.
+        seconds: length of each of the three to five measurements.
+        progress: called with the name of each step before it begins.
 
     Returns:
         The report, which print() shows.
 
     Raises:
-        TypeError: `loader` is no torch.utils.data.DataLoader.
+        TypeError: `loader` is not a torch.utils.data.DataLoader.
         ValueError: a time makes no sense, a step is given twice, or the loader gives no batch.
-        Exception: what the loader or `train_step` raises.
+        Exception: any exception that the loader or `train_step` raises.
 
     Example:
         >>> report = fastload.doctor(fastload.DataLoader(list(range(1000))), seconds=0.1)
@@ -80,7 +80,7 @@ def doctor(
 
 
 class _Examination:
-    """Of one loader."""
+    """The examination of one loader."""
 
     def __init__(
         self,
@@ -115,12 +115,12 @@ class _Examination:
         processors = max(machine.processors - now.busy_elsewhere, machine.processors / 2)
         limits = find_limits(one, several, processors, self._step_seconds)
         advice = tuple(row.what for row in explanation.rows if row.stage == "to change")
-        facts = Facts(
+        evidence = Evidence(
             *(now, one, limits, self._step_seconds, self._sampler_seconds(), explanation.is_native, advice),
             pools=find_pools(),
         )
         before = now if not self._step_seconds else self._measured("with training steps", self._twin, with_step=True)
-        finding, after = self._tried(find_cause(facts), processors)
+        finding, after = self._tried(find_cause(evidence), processors)
         return DoctorReport(
             loader=repr(self._twin),
             step_seconds=self._step_seconds,
@@ -139,7 +139,7 @@ class _Examination:
         )
 
     def _tried(self, finding: Finding, processors: float) -> tuple[Finding, Measured | None]:
-        """The finding, and a measurement with its change where that can be made here."""
+        """Returns the finding, and a measurement with its change if the change can be made here."""
         if finding.arguments is None and (finding.cause != "library threads" or not finding.change):
             return finding, None
         arguments = finding.arguments or {}
@@ -161,17 +161,17 @@ class _Examination:
         return self._measured(f"with num_workers={number}", self._with(num_workers=number))
 
     def _with(self, **changes: Any) -> DataLoader[Any]:
-        """A fastload loader with the same arguments, the device included, but for these."""
+        """Returns a fastload loader with the same arguments, the device included, except for these changes."""
         if isinstance(self._loader, DataLoader):
             settings = CurrentLoader(self._loader).settings
             names = ("device", "device_prefetch", "device_transform")
             changes = {**{name: getattr(settings, name) for name in names}, **changes}
-        with warnings.catch_warnings():  # of more threads than processors, which may be what is proposed
+        with warnings.catch_warnings():  # the change may be more threads than processors, which warns
             warnings.simplefilter("ignore")
             return fastload_twin(self._loader, **changes)
 
     def _sampler_seconds(self) -> float:
-        """To draw the indices of a batch, of a sampler that is not torch's: torch's are drawn in bulk."""
+        """Measures the time to draw a batch's indices; 0.0 for torch's samplers, which draw in bulk."""
         samplers = (self._loader.sampler, self._loader.batch_sampler)
         if all(sampler is None or type(sampler).__module__.startswith("torch.") for sampler in samplers):
             return 0.0
@@ -196,7 +196,7 @@ class _Examination:
 
 
 def _step_of(loader: TorchDataLoader[Any], step_seconds: float | None) -> tuple[float | None, str]:
-    """Length of a training step, and where it is from."""
+    """Returns the length of a training step, and its source."""
     if step_seconds is not None:
         return step_seconds, "as asked for"
     if isinstance(loader, DataLoader):

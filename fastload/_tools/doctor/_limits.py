@@ -1,10 +1,10 @@
-"""How fast a loader could be, by each of the things that may limit it.
+"""The speed that a loader could reach, by each of the things that may limit it.
 
 Note [limits]
 One worker alone gives r samples/s and costs c seconds of CPU time for each. So n threads give at most n * r, and p
-processors at most p / c, whatever the number of threads. Threads that run Python take turns with the GIL: where n of
-them gave clearly less than either, and found the GIL held, what they gave is what the GIL allows. Where native code
-waits for files, it reads several at a time, and what n threads give grows with their number.
+processors at most p / c, whatever the number of threads. Threads that run Python take turns with the GIL: if n threads
+gave clearly less than both limits, and found the GIL held, then their rate is the limit of the GIL. If native code
+waits for files, it reads several files at a time, and the rate of n threads grows with that number.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _READ_SHARE = 0.5
 
 @dataclass(frozen=True)
 class Limits:
-    """Samples/s.
+    """The rates in samples/s that limit a loader.
 
     Attributes:
-        of_one: Of one worker alone.
-        of_processors: Of all processors, whatever the number of workers.
-        of_gil: Of threads that take turns with the GIL; infinite where they do not, and of processes.
-        of_step: Of the training steps; infinite where the step is not known.
-        waits_for_files: Whether native code does, most of the time.
+        of_one: Rate of one worker alone.
+        of_processors: Rate of all processors, whatever the number of workers.
+        of_gil: Rate of threads that take turns with the GIL; infinite if they do not, and for processes.
+        of_step: Rate of the training steps; infinite if the step is unknown.
+        waits_for_files: Whether native code waits for files most of the time.
     """
 
     of_one: float
@@ -37,11 +37,11 @@ class Limits:
     waits_for_files: bool = False
 
     def of_workers(self, number: int) -> float:
-        """Of so many workers, with the training steps."""
+        """Returns the rate of this number of workers, with the training steps."""
         return min(self._without_limits(number), self.of_processors, self.of_gil, self.of_step)
 
     def enough_workers(self, most: int) -> int:
-        """The fewest workers that reach the next limit; `most` where none does."""
+        """Returns the smallest number of workers that reaches the next limit; `most` if none does."""
         goal = min(self.of_processors, self.of_gil, self.of_step)
         return next((number for number in range(1, most) if self._without_limits(number) >= goal), most)
 
@@ -51,13 +51,13 @@ class Limits:
 
 
 def find_limits(one: Measured, several: Measured | None, processors: float, step_seconds: float | None) -> Limits:
-    """The limits, from measurements without a training step.
+    """Computes the limits from measurements without a training step.
 
     Args:
-        one: Of one worker.
-        several: Of two threads or more; None where the loader has none of Python's.
-        processors: Worth of time that there is.
-        step_seconds: Of a training step; None where nobody knows.
+        one: Measurement of one worker.
+        several: Measurement of two or more threads; None if the loader has no Python threads.
+        processors: Number of processors' worth of time that is available.
+        step_seconds: Length of a training step; None if unknown.
     """
     of_processors = processors / one.cpu_seconds
     of_gil = float("inf")
@@ -75,5 +75,5 @@ def find_limits(one: Measured, several: Measured | None, processors: float, step
 
 
 def _reads_at_a_time(num_threads: int) -> float:
-    """By readers, as count_readers() of csrc/engine/engine.cpp has it, and by the threads themselves in between."""
+    """Returns the reads at a time by readers, as in count_readers() of csrc/engine/engine.cpp, and by the threads."""
     return min(max(6 * num_threads, 8), 64) + num_threads / 2

@@ -13,7 +13,7 @@ from fastload._images._opencv import num_pool_threads, set_num_pool_threads
 from fastload._process._memory import read_text, total_memory
 from fastload._process._processors import num_available, processor_quota
 
-# As threadpoolctl names them, and what users write.
+# threadpoolctl's names, and the variables that users set.
 _VARIABLES = {"openblas": "OPENBLAS_NUM_THREADS=1", "mkl": "MKL_NUM_THREADS=1", "openmp": "OMP_NUM_THREADS=1"}
 
 
@@ -22,11 +22,11 @@ class Machine:
     """One machine, as this process finds it.
 
     Attributes:
-        available: Processors that this process may run on, by affinity.
-        processors: Processors' worth of time, by affinity and control groups.
-        megahertz: Mean frequency of the processors at this moment; None where Linux does not tell.
-        memory_bytes: Memory of the machine, or of the control group where that is less.
-        free_bytes: Of it, what can be had without swapping.
+        available: Number of processors that this process may run on, by affinity.
+        processors: Number of processors' worth of time, by affinity and control groups.
+        megahertz: Mean frequency of the processors at this moment; None if Linux does not tell.
+        memory_bytes: Memory of the machine, or of the control group if that is less.
+        free_bytes: The part of it that is available without swapping.
     """
 
     available: int
@@ -36,7 +36,7 @@ class Machine:
     free_bytes: int
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """What is shown of it."""
+        """Yields the rows that show it."""
         quota = "" if self.processors == self.available else f", {self.processors:g} of them by control groups"
         speed = "" if self.megahertz is None else f"{self.megahertz / 1000:.1f} GHz"
         yield "machine", "processors", f"{self.available}{quota}", speed
@@ -44,10 +44,10 @@ class Machine:
 
 
 def examine_machine(root: Path = Path("/")) -> Machine:
-    """The machine at this moment.
+    """Looks at the machine at this moment.
 
     Args:
-        root: Of the file system; tests have one of their own.
+        root: Root of the file system; tests have their own.
     """
     total = total_memory(root)
     free = _kilobytes(dict(_lines(root / "proc/meminfo", ":")).get("MemAvailable"))
@@ -72,7 +72,10 @@ def _kilobytes(value: str | None) -> int:
 
 
 def find_pools() -> dict[str, str]:
-    """Those of more than one thread: library -> what makes them one. BLAS and OpenMP need threadpoolctl to be found."""
+    """Finds thread pools with more than one thread: library -> the setting that makes it one thread.
+
+    BLAS and OpenMP are only found if threadpoolctl is installed.
+    """
     found = {}
     if num_pool_threads() > 1:
         found["OpenCV"] = "cv2.setNumThreads(1)"
@@ -88,7 +91,7 @@ def find_pools() -> dict[str, str]:
 
 @contextlib.contextmanager
 def pools_of_one_thread() -> Iterator[None]:
-    """In it those of `find_pools` have one thread."""
+    """Limits the pools of `find_pools` to one thread for the block."""
     with contextlib.ExitStack() as stack:
         stack.callback(set_num_pool_threads, num_pool_threads())
         set_num_pool_threads(1)

@@ -1,4 +1,4 @@
-"""One way to load, measured: how fast, and what a sample costs."""
+"""Measurements of a loader and of a training step."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from fastload._tools.benchmark._cpu_time import cpu_seconds
 
 _MACHINE = Path("/proc/stat")
 _TASKS = Path("/proc/self/task")
-_NAME_OF_OURS = "fastload"  # what native threads of the engine are called
+_NAME_OF_OURS = "fastload"  # name of the engine's native threads
 _LOOK_SECONDS = 0.25
 _TICKS = os.sysconf("SC_CLK_TCK")
 _STEP_BATCHES = 4
@@ -38,17 +38,17 @@ class Measured:
 
     Attributes:
         workers: "threads" or "processes".
-        num_workers: How many of them.
-        samples_per_second: With nothing between two batches, or with the step that was asked for.
-        samples_per_batch: On average.
+        num_workers: Number of workers.
+        samples_per_second: Rate with no pause between two batches, or with the step that was asked for.
+        samples_per_batch: Mean number of samples in a batch.
         cpu_seconds: CPU time that a sample costs, all threads and worker processes together.
         stage_seconds: Thread time that a sample costs, by the stages of LoaderStats.
-        gil_held_share: As LoaderStats has it.
+        gil_held_share: See LoaderStats.
         pool_share: Share of the CPU time that threads of other libraries take: NumPy's, OpenCV's, OpenMP's.
-        busy_elsewhere: Processors' worth of time that other programs took; those that are nice are not counted, and
-            nothing is where this process has only some of the machine's processors.
+        busy_elsewhere: Processors' worth of time that other programs took, except niced ones; 0.0 if this process may
+            not use all of the machine's processors.
         bytes_held: Memory of batches at the end.
-        result: All of it.
+        result: The whole result of the benchmark.
     """
 
     workers: str
@@ -65,23 +65,23 @@ class Measured:
 
     @property
     def thread_seconds(self) -> float:
-        """Thread time that a sample costs, of all stages."""
+        """The thread time that a sample costs in all stages."""
         return sum(self.stage_seconds.values())
 
     def share_of(self, *stages: str) -> float:
-        """Share of the thread time that these stages take."""
+        """Returns the share of the thread time that these stages take."""
         whole = self.thread_seconds
         return sum(self.stage_seconds.get(stage, 0.0) for stage in stages) / whole if whole else 0.0
 
 
 def measure(loader: DataLoader[Any], seconds: float, step_seconds: float) -> Measured:
-    """Runs epochs of a copy of `loader` for so long, behind a warm-up of one second or half of that time.
+    """Runs epochs of a copy of `loader` for `seconds`, after a warm-up of one second or half of that time.
 
     Args:
-        step_seconds: Between two batches.
+        step_seconds: Pause between two batches.
 
     Raises:
-        Exception: What the loader raises.
+        Exception: Any exception that the loader raises.
     """
     pools = _Pools()
     begin, busy, ours = time.perf_counter(), _busy_seconds(), cpu_seconds()
@@ -111,11 +111,11 @@ def measure(loader: DataLoader[Any], seconds: float, step_seconds: float) -> Mea
 
 
 def measured_step_seconds(loader: DataLoader[Any], train_step: Callable[[Any], object]) -> float:
-    """Median time of calls with batches that are there already, the work of the GPU included.
+    """Measures the median time of calls with batches that are already loaded, including the work of the GPU.
 
     Raises:
         ValueError: The loader gives no batch.
-        Exception: What the loader or `train_step` raises.
+        Exception: Any exception that the loader or `train_step` raises.
     """
     batches = list(itertools.islice(loader, _STEP_BATCHES))
     loader.close()
@@ -136,7 +136,7 @@ def measured_step_seconds(loader: DataLoader[Any], train_step: Callable[[Any], o
 
 
 def _busy_seconds() -> float:
-    """CPU time of all programs of the machine, since it started; 0.0 where it is not this process's alone."""
+    """Returns the CPU time of all programs since the machine started; 0.0 if this process may not use it all."""
     if num_available() != os.cpu_count():
         return 0.0
     try:
@@ -148,7 +148,7 @@ def _busy_seconds() -> float:
 
 
 class _Pools:
-    """CPU time of threads that are neither Python's nor the engine's, between the first and the last look."""
+    """The CPU time of threads that are neither Python's nor the engine's, between the first and the last look."""
 
     def __init__(self) -> None:
         self._looked = 0.0
@@ -171,14 +171,14 @@ class _Pools:
 
 
 def _seconds_of_others() -> dict[str, float]:
-    """CPU time by thread, to 10 ms."""
+    """Returns the CPU time by thread, to 10 ms."""
     pythons = {str(thread.native_id) for thread in threading.enumerate()}
     found = {}
     for task in _TASKS.iterdir():
         try:
             if task.name in pythons or (task / "comm").read_text().startswith(_NAME_OF_OURS):
                 continue
-            # Behind the name, which may hold anything: fields 14 and 15 are ticks in user and system mode.
+            # The name may hold anything, so split after it: fields 14 and 15 are ticks in user and system mode.
             ticks = (task / "stat").read_text().rpartition(")")[2].split()[11:13]
         except OSError:  # it has ended
             continue

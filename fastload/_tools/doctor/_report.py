@@ -1,4 +1,4 @@
-"""What the doctor says."""
+"""The report of the doctor."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from fastload._tools.doctor._timeline import Timeline
 
 @dataclass(frozen=True)
 class DoctorReport(Shown):
-    """What limits a loader, and what a change brings; ``print(report)`` shows it, and so does a notebook.
+    """The limit of a loader, and the gain from a change; ``print(report)`` shows it, and so does a notebook.
 
     Attributes:
         loader: The loader, in words.
-        step_seconds: Of the training step that was supposed; None where nobody knew.
-        step_source: Where that number is from, in words.
-        finding: What limits, in `finding.sentence`, and what to change, in `finding.change`.
+        step_seconds: Assumed length of the training step; None if unknown.
+        step_source: Source of that number, in words.
+        finding: The limit, in `finding.sentence`, and the change to make, in `finding.change`.
         before: The loader as it is, measured with the training step.
-        after: The same with the change; None where there is none to try.
-        remarks: What else was found.
-        machine: Its processors and memory.
+        after: The loader with the change; None if there is none to try.
+        remarks: Further findings.
+        machine: Processors and memory of the machine.
         storage: A few of the data set's files.
-        timeline: Of the first batches of an epoch, as it is.
+        timeline: Times of the first batches of an epoch, without the change.
 
     Example:
         >>> report = fastload.doctor(fastload.DataLoader(list(range(1000))), step_seconds=0.01, seconds=0.1)
@@ -52,37 +52,37 @@ class DoctorReport(Shown):
 
     @property
     def predicted_gain(self) -> float | None:
-        """How many times as fast the change was expected to make it; None where nobody knew."""
+        """How many times as fast the loader was expected to be with the change; None if unknown."""
         return None if self.finding.predicted is None else self.finding.predicted / self.before.samples_per_second
 
     @property
     def measured_gain(self) -> float | None:
-        """How many times as fast the change has made it; None where it was not tried."""
+        """How many times as fast the loader was with the change; None if it was not tried."""
         return None if self.after is None else self.after.samples_per_second / self.before.samples_per_second
 
     @property
     def change_helps(self) -> bool | None:
-        """Whether the loader was clearly faster with the change; None where it was not tried."""
+        """Whether the loader was clearly faster with the change; None if it was not tried."""
         return None if self.measured_gain is None else self.measured_gain >= _CLEARLY_FASTER
 
     def write_timeline(self, path: str | os.PathLike[str]) -> None:
         """Draws when each of the first batches was asked for, ready and handed over; waits are red.
 
         Args:
-            path: Ends in .png, or in .html for a page with this report below.
+            path: Path that ends in .png, or in .html for a page with this report below the picture.
 
         Raises:
-            ValueError: `path` ends otherwise.
+            ValueError: `path` has another suffix.
             ModuleNotFoundError: matplotlib is not installed.
             OSError: The file cannot be written.
         """
         self.timeline.write(Path(path), self.loader, self._table().html())
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it but the timeline, for logging as JSON.
+        """Returns everything but the timeline, for logging as JSON.
 
         Returns:
-            name -> number, str, None, list or dict of these.
+            Name -> number, str, None, list or dict of these.
         """
         found: dict[str, Any] = {
             "loader": self.loader,
@@ -148,4 +148,4 @@ def _rows_of(measured: Measured) -> Iterator[tuple[str, ...]]:
 
 
 _SMALL_SHARE = 0.01
-_CLEARLY_FASTER = 1.05  # less is within what two measurements differ by
+_CLEARLY_FASTER = 1.05  # two measurements may differ by less than this

@@ -1,4 +1,4 @@
-"""Where the files of a data set are, and how long the first byte of one takes."""
+"""The files of a data set: where they are, and how long it takes to read one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fastload._display._units import in_bytes, in_percent, in_seconds
 from fastload._process._file_system import file_system_of
 
 _NUM_FILES = 32
-_NUM_SAMPLES = 8  # asked for, to see which files they open
+_NUM_SAMPLES = 8  # loaded to see which files they open
 _BLOCK = 1 << 16
 
 
@@ -27,15 +27,15 @@ class Storage:
     """A few files of a data set.
 
     Attributes:
-        files: How many were looked at; 0 where no sample opens one that Python knows of.
-        folder: Of the first.
-        file_system: Type of its file system, for example "ext4" or "nfs4"; "" where nobody tells.
+        files: Number of files that were read; 0 if no sample opens a file through Python.
+        folder: Folder of the first file.
+        file_system: Type of its file system, for example "ext4" or "nfs4"; "" if unknown.
         mean_bytes: Mean size of a file.
-        data_bytes: That about all files take, by that mean; 0 where nobody knows how many there are.
+        data_bytes: Estimated size of all files, by that mean; 0 if their number is unknown.
         cached_share: Share of the files that were in the page cache.
-        cached_seconds: Median time to open and read one that is in it; None where none was.
-        uncached_seconds: The same of one that is not, those that were put out for this included; None where none could
-            be read so.
+        cached_seconds: Median time to open and read a file in the page cache; None if none was.
+        uncached_seconds: The same for files that are not in it, including files that were dropped from it for this;
+            None if none could be read so.
     """
 
     files: int = 0
@@ -48,7 +48,7 @@ class Storage:
     uncached_seconds: float | None = None
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """What is shown of it."""
+        """Yields the rows that show it."""
         if not self.files:
             yield "data", "files", "none", "that its samples open in Python"
             return
@@ -60,10 +60,10 @@ class Storage:
 
 
 def examine_storage(dataset: Any, root: Path = Path("/")) -> Storage:
-    """Reads a few files of the data set, by its `samples`, or those that some samples open.
+    """Reads a few files of the data set: files that its `samples` name, or that some samples open.
 
     Raises:
-        Exception: What the data set raises.
+        Exception: Any exception that the data set raises.
     """
     paths = _paths_of(dataset)
     found = [read for path in paths if (read := _read(path)) is not None]
@@ -86,19 +86,19 @@ def examine_storage(dataset: Any, root: Path = Path("/")) -> Storage:
 
 
 def _naming(dataset: Any) -> Any:
-    """What has the `samples`, if anything has."""
+    """Returns the innermost data set, which has the `samples` if any has."""
     while hasattr(dataset, "dataset") and not hasattr(dataset, "samples"):  # a Subset and its like
         dataset = dataset.dataset
     return dataset
 
 
 def _num_files_of(dataset: Any) -> int:
-    """One a sample, of which each file is named; of a Subset and its like those that it has."""
+    """Returns the number of files, one for each sample, if the samples name them; else 0."""
     return len(dataset) if hasattr(_naming(dataset), "samples") and hasattr(dataset, "__len__") else 0
 
 
 def _paths_of(dataset: Any) -> list[Path]:
-    """Of up to so many files, from all over the data set."""
+    """Returns the paths of a few files from all over the data set."""
     dataset = _naming(dataset)
     samples = getattr(dataset, "samples", None)
     numbers = _spread(dataset, _NUM_SAMPLES if samples is None else _NUM_FILES)
@@ -110,7 +110,7 @@ def _paths_of(dataset: Any) -> list[Path]:
 
 
 def _spread(dataset: Any, count: int) -> Sequence[int]:
-    """Some numbers of samples, none of which the page cache has because of another; none of an iterable data set."""
+    """Returns scattered sample numbers, so that reading one file does not bring in the next; none if it is iterable."""
     if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
         return ()
     length = len(dataset)
@@ -118,7 +118,7 @@ def _spread(dataset: Any, count: int) -> Sequence[int]:
 
 
 class _Opened(threading.local):
-    """What the calling thread opens. An audit hook stays for ever, so there is one."""
+    """The names that the calling thread opens. An audit hook cannot be removed, so there is only one."""
 
     names: list[Any] | None = None
 
@@ -132,7 +132,7 @@ _hears = itertools.count()
 
 
 def _opened(action: Callable[[], object]) -> list[Path]:
-    """Regular files that `action` opens through Python."""
+    """Returns the regular files that `action` opens through Python."""
     if next(_hears) == 0:
         sys.addaudithook(_heard.hear)
     _heard.names = []
@@ -145,7 +145,7 @@ def _opened(action: Callable[[], object]) -> list[Path]:
 
 
 def _read(path: Path) -> tuple[float, int, bool] | None:
-    """Seconds, bytes, and whether all was in the page cache; None of a file that cannot be read."""
+    """Reads a file. Returns seconds, bytes, and whether it was in the page cache; None if it cannot be read."""
     try:
         is_cached = _is_cached(path)
         begin = time.perf_counter()
@@ -162,7 +162,7 @@ def _read(path: Path) -> tuple[float, int, bool] | None:
 
 
 def _is_cached(path: Path) -> bool:
-    """Whether the last byte can be had without waiting: readahead brings the first ones."""
+    """Returns whether the last byte can be read without waiting: readahead would bring the first ones."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         last = max(0, os.fstat(descriptor).st_size - 1)
@@ -174,7 +174,7 @@ def _is_cached(path: Path) -> bool:
 
 
 def _put_out(path: Path) -> bool:
-    """Asks the system to drop a file from the page cache; whether it did."""
+    """Asks the system to drop a file from the page cache. Returns whether it did."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
         try:

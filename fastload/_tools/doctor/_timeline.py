@@ -1,4 +1,4 @@
-"""When each of some batches was asked for, ready and handed over, and a picture of it."""
+"""The times at which batches were asked for, ready and handed over, and a picture of them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _STALL_SHARE = 0.1
 
 @dataclass(frozen=True)
 class TimelineBatch:
-    """Times in seconds since the iterator was asked for.
+    """The times of a batch, in seconds since the call of iter().
 
     Attributes:
-        asked: When workers were given its indices, to 2 ms; None where nobody knows (worker processes).
-        ready: When it was finished, to 2 ms; None where nobody knows.
+        asked: When workers were given its indices, to 2 ms; None if unknown (worker processes).
+        ready: When it was finished, to 2 ms; None if unknown.
         wanted: When next() was called for it.
         given: When next() returned it.
     """
@@ -36,36 +36,36 @@ class TimelineBatch:
 
     @property
     def wait(self) -> float:
-        """How long next() took."""
+        """The time that next() took."""
         return self.given - self.wanted
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """The first batches of an epoch.
+    """The times of the first batches of an epoch.
 
     Attributes:
-        batches: Their times, in order.
+        batches: The times of each batch, in order.
     """
 
     batches: tuple[TimelineBatch, ...]
 
     @property
     def stalls(self) -> tuple[int, ...]:
-        """Numbers of the batches that the consumer waited for: a tenth of the mean time between two, or longer."""
+        """The numbers of the batches with a wait of at least a tenth of the mean time between two batches."""
         enough = _STALL_SHARE * self.batches[-1].given / len(self.batches)
         return tuple(number for number, batch in enumerate(self.batches) if batch.wait >= enough)
 
     def write(self, path: Path, title: str, details: str = "") -> None:
-        """Draws it to a PNG file, or to an HTML page, by the end of the name.
+        """Draws it to a PNG file or an HTML page, depending on the suffix.
 
         Args:
-            path: Ends in .png or .html.
-            title: Stands above the picture.
-            details: HTML that stands below it in a page.
+            path: Path that ends in .png or .html.
+            title: Title above the picture.
+            details: HTML below the picture in a page.
 
         Raises:
-            ValueError: `path` ends otherwise.
+            ValueError: `path` has another suffix.
             ModuleNotFoundError: matplotlib is not installed.
             OSError: The file cannot be written.
         """
@@ -107,17 +107,17 @@ class Timeline:
 
 
 def take_timeline(loader: DataLoader[Any], count: int, seconds: float, step_seconds: float) -> Timeline:
-    """Runs the first batches of an epoch.
+    """Takes the first batches of an epoch.
 
     Args:
-        loader: Has been asked for nothing yet; its workers are ended.
-        count: Of batches at most.
-        seconds: That it takes at most.
-        step_seconds: After each batch.
+        loader: A loader that was not used yet; its workers are ended.
+        count: Number of batches at most.
+        seconds: Duration at most.
+        step_seconds: Pause after each batch.
 
     Raises:
-        ValueError: It gives no batch.
-        Exception: What it raises.
+        ValueError: The loader gives no batch.
+        Exception: Any exception that the loader raises.
     """
     begin = time.perf_counter()
     watch = _Watch(loader, begin)
@@ -141,7 +141,7 @@ def take_timeline(loader: DataLoader[Any], count: int, seconds: float, step_seco
 
 
 class _Watch:
-    """A context in which a thread looks how many batches were asked for and finished."""
+    """A context in which a thread watches how many batches were asked for and finished."""
 
     def __init__(self, loader: DataLoader[Any], begin: float) -> None:
         self._loader = loader
@@ -166,7 +166,7 @@ class _Watch:
                 times += [now] * (stats.batches_delivered + count - len(times))
 
     def of(self, number: int, wanted: float, given: float) -> TimelineBatch:
-        """What was seen of a batch. What is delivered was asked for and ready; seen later, it was not later."""
+        """Returns the times of a batch, which was asked for and ready before it was delivered, even if seen later."""
         if CurrentLoader(self._loader).settings.workers == "processes" or self._loader.num_workers == 0:
             return TimelineBatch(None, None, wanted, given)
         ready = min([given, *self._ready[number : number + 1]])

@@ -17,14 +17,14 @@ from fastload._tools.verify._runner import DeliveredSample, LoaderRunner, Outcom
 from fastload._tools.verify._sample_parts import LoadFailed
 from fastload._tools.verify._settings import loader_differences, shared_by_threads, stage_of_step
 
-# Stages of SampleError that have another name here; every other one is of decoding.
+# Stages of SampleError that have another name here; every other one is a stage of decoding.
 _STAGES: dict[str, Stage] = {"open": "read", "read": "read", "transform": "values"}
 
 
 class Causes:
-    """Takes differing samples apart again, on both sides, and says of each what can be proved.
+    """Takes differing samples apart again, on both sides, and says what can be proved about each.
 
-    Samples are loaded once more in this thread, from equal states of all generators, which nobody notices.
+    Samples are loaded once more in this thread, from equal states of all generators, and the states are put back.
     """
 
     def __init__(self, old: LoaderRunner, new: LoaderRunner) -> None:
@@ -32,14 +32,14 @@ class Causes:
         self._new = new
         self._shared = shared_by_threads(old) + shared_by_threads(new)
         self._loader_differences = loader_differences(old, new) + self._shared
-        # torch's numbers follow one another: behind a sample that drew more or fewer, the others get other ones.
+        # torch's random numbers form one sequence: a sample that draws more or fewer of them changes all later samples.
         self._can_go_on_elsewhere = old.rng == new.rng == "torch"
         self._has_other_sample_before = False
 
     def of_sample(
         self, old: DeliveredSample, new: DeliveredSample, differing: Mapping[Where, ValueDifference]
     ) -> Finding:
-        """What two samples of one place differ by first; `differing` says in which values they do."""
+        """Finds the first stage at which two samples of one position differ; `differing` has the values that do."""
         finding = self._of_sample(old, new, differing)
         self._has_other_sample_before |= finding.stage in ("order", "read")
         return finding
@@ -69,13 +69,13 @@ class Causes:
         return shortened("; ".join([reason, *self._shared]))
 
     def _known_differences(self) -> list[str]:
-        """What about the two loaders may give them other samples, as far as that is known."""
+        """Returns the known differences of the loaders that may give them other samples."""
         if not self._loader_differences and self._has_other_sample_before and self._can_go_on_elsewhere:
-            return ["a sample before it is another one, and torch's numbers go on from where that one left them"]
+            return ["an earlier sample differs, and torch's random numbers continue from where it left them"]
         return self._loader_differences
 
     def of_error(self, old: Outcome, new: Outcome) -> tuple[Finding, Any]:
-        """(finding, data set index or None) where the loaders did not raise the same kind of error for a batch."""
+        """Returns (finding, data set index or None) for a batch with an error that the other loader did not raise."""
         self._has_other_sample_before = True
         is_new = new.error is not None
         name, runner = ("new", self._new) if is_new else ("old", self._old)
@@ -99,7 +99,7 @@ class Causes:
 
 
 def same_index(old: Any, new: Any) -> bool:
-    """Whether two keys are the same; unknown ones may be."""
+    """Returns whether two keys may be the same; unknown keys may."""
     if old is None or new is None:
         return True
     try:
@@ -109,7 +109,7 @@ def same_index(old: Any, new: Any) -> bool:
 
 
 def _by_place(values: Sample, differing: Mapping[Where, ValueDifference], reason: str) -> Finding:
-    """What can be said without looking behind the sample, which cannot be done for this reason."""
+    """Returns the finding from the values alone, for samples that cannot be taken apart for this reason."""
     if all(is_label(where, values) for where in differing):
         return Finding("label", f"[{']['.join(map(repr, next(iter(differing))))}] differs")
     for where, found in differing.items():

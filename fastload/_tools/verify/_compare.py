@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-# Where a value lies in a sample: keys and positions from the outside in, for example (0,) or ("image",).
+# The place of a value in a sample: keys and positions from the outside in, for example (0,) or ("image",).
 Where = tuple[Any, ...]
 Sample = dict[Where, Any]
 
@@ -22,10 +22,10 @@ class ValueDifference:
     """How two values differ.
 
     Attributes:
-        differing_bytes: bytes that differ; all of the longer one where type, shape or dtype differ.
-        max_abs: the largest difference of two elements; inf where one is no number; None where it has no meaning.
-        structure: what is wrong with type, shape, dtype or device, or None where these agree.
-        index: of the element with the largest difference, or None.
+        differing_bytes: number of bytes that differ; all bytes of the longer value if type, shape or dtype differ.
+        max_abs: the largest difference of two elements; inf if one is not a number; None if it has no meaning.
+        structure: how type, shape, dtype or device differ, or None if they agree.
+        index: index of the element with the largest difference, or None.
     """
 
     differing_bytes: int
@@ -35,12 +35,12 @@ class ValueDifference:
 
 
 def split_batch(batch: Any, num_samples: int | None) -> list[Sample] | None:
-    """The samples of a collated batch in order, or None where it cannot be told which part belongs to which sample.
+    """Splits a collated batch into its samples; None if it is unclear which part belongs to which sample.
 
     Args:
         batch: nested lists, tuples and mappings of columns: tensors and arrays whose first dimension counts the
             samples, and below the top level also lists with an entry per sample.
-        num_samples: how many there are; None: as many as the first tensor has rows.
+        num_samples: number of samples; None: as many as the first tensor has rows.
     """
     if num_samples is None:
         num_samples = _first_length(batch)
@@ -51,20 +51,20 @@ def split_batch(batch: Any, num_samples: int | None) -> list[Sample] | None:
 
 
 def fields(batch: Any) -> Sample:
-    """`batch` as one sample: its entries where it is a list, tuple or mapping."""
+    """Returns `batch` as one sample: its entries if it is a list, tuple or mapping."""
     parts = parts_of(batch)
     return {(): batch} if parts is None else {(key,): part for key, part in parts}
 
 
 def parts_of(value: Any) -> list[tuple[Any, Any]] | None:
-    """What a mapping, list or tuple holds, each part behind its key or position; None of anything else."""
+    """Returns (key or position, part) for each part of a mapping, list or tuple; None for anything else."""
     if isinstance(value, Mapping):
         return list(value.items())
     return list(enumerate(value)) if isinstance(value, (list, tuple)) else None
 
 
 def fingerprint(value: Any) -> bytes:
-    """A digest that is equal for equal values; for other objects than tensors and containers, of their repr."""
+    """Returns a digest that is equal for equal values; other objects than tensors and containers count by repr."""
     digest = hashlib.sha1()
     _update(digest, value)
     return digest.digest()
@@ -96,7 +96,7 @@ def _first_length(batch: Any) -> int | None:
 
 
 def _collect_columns(part: Any, length: int, where: Where, columns: dict[Where, Sequence[Any]]) -> bool:
-    """Whether all of `part` is columns of `length` entries; they are added to `columns`."""
+    """Adds the columns of `part` to `columns`. Returns whether all of it is columns of `length` entries."""
     is_list = isinstance(part, (list, tuple)) and len(part) == length
     if (
         _is_column(part, length)
@@ -118,7 +118,7 @@ def _is_sliceable(part: Any) -> bool:
 
 
 def is_label(where: Where, sample: Sample) -> bool:
-    """Whether a value is a label by its place: the second of two, or one that is named so."""
+    """Returns whether a value is a label by its place: the second of two, or one with a label's name."""
     if not where:
         return False
     if isinstance(where[0], str):
@@ -127,7 +127,7 @@ def is_label(where: Where, sample: Sample) -> bool:
 
 
 def structure_difference(old: Any, new: Any) -> str | None:
-    """What differs in the containers of two batches, or None."""
+    """Describes the first difference in the containers of two batches; None if there is none."""
     if (unlike := _unlike_kinds(old, new)) is not None:
         return unlike
     pairs = zip(parts_of(old) or [], parts_of(new) or [], strict=True)
@@ -135,7 +135,7 @@ def structure_difference(old: Any, new: Any) -> str | None:
 
 
 def _unlike_kinds(old: Any, new: Any) -> str | None:
-    """What differs in type, keys or length of two values, or None."""
+    """Describes how type, keys or length of two values differ; None if they do not."""
     if type(old) is not type(new):
         return f"{_type_name(old)} against {_type_name(new)}"
     if isinstance(old, Mapping) and list(old) != list(new):
@@ -146,7 +146,7 @@ def _unlike_kinds(old: Any, new: Any) -> str | None:
 
 
 def count_bytes(value: Any) -> int:
-    """Bytes of all tensors, arrays, strings and numbers in `value`."""
+    """Counts the bytes of all tensors, arrays, strings and numbers in `value`."""
     if isinstance(value, torch.Tensor):
         return value.numel() * value.element_size()
     if isinstance(value, np.ndarray):
@@ -157,7 +157,7 @@ def count_bytes(value: Any) -> int:
 
 
 def difference(old: Any, new: Any) -> ValueDifference | None:
-    """How `old` and `new` differ in any bit, or None. NaN equals NaN of the same bits; 0.0 does not equal -0.0."""
+    """Compares `old` and `new` bit by bit; None if they are equal. NaN equals NaN of the same bits; 0.0 is not -0.0."""
     if (unlike := _unlike_kinds(old, new)) is not None:
         return _unlike(old, new, unlike)
     if isinstance(old, torch.Tensor):
@@ -170,7 +170,7 @@ def difference(old: Any, new: Any) -> ValueDifference | None:
 
 
 def _combined(differences: Iterable[ValueDifference | None]) -> ValueDifference | None:
-    """The difference of a whole whose parts differ so: bytes added, structure and place of its worst part."""
+    """Combines the differences of the parts of a whole: the sum of the bytes, structure and place of the worst part."""
     found = [entry for entry in differences if entry is not None]
     if not found:
         return None
@@ -204,13 +204,13 @@ def _tensor_difference(old: torch.Tensor, new: torch.Tensor) -> ValueDifference 
 
 
 def _plain(tensor: torch.Tensor) -> torch.Tensor:
-    """The dense values of `tensor` on the CPU, as an ordinary tensor."""
+    """Returns the dense values of `tensor` on the CPU, as an ordinary tensor."""
     dense = tensor.detach().to_dense() if tensor.layout is not torch.strided else tensor.detach()
     return (dense.dequantize() if dense.is_quantized else dense).cpu().as_subclass(torch.Tensor)
 
 
 def _raw_bytes(tensor: torch.Tensor) -> torch.Tensor:
-    """uint8 [bytes]: the elements of a CPU tensor in the order of its dimensions, whatever its strides."""
+    """Returns the elements of a CPU tensor, in the order of its dimensions whatever its strides, as uint8 [bytes]."""
     return tensor.contiguous().reshape(-1).view(torch.uint8)
 
 
@@ -239,7 +239,7 @@ def _object_difference(old: Any, new: Any) -> ValueDifference | None:
         return _array_difference(np.float64(old).reshape(1), np.float64(new).reshape(1))
     try:
         is_same = bool(old == new)
-    except Exception:  # noqa: BLE001 - what is not comparable is not known to be equal
+    except Exception:  # noqa: BLE001 - values that cannot be compared are not known to be equal
         is_same = False
     if is_same:
         return None
@@ -248,12 +248,12 @@ def _object_difference(old: Any, new: Any) -> ValueDifference | None:
 
 
 def _state_difference(old: Any, new: Any) -> ValueDifference | None:
-    """By what would be pickled: attributes, slots and what built-in types keep for themselves."""
+    """Compares what would be pickled: attributes, slots and the contents of built-in types."""
     try:
         states = [value.__reduce_ex__(2)[1:] for value in (old, new)]
-    except Exception:  # noqa: BLE001 - what has no state to compare is not known to be equal
+    except Exception:  # noqa: BLE001 - objects without a state to compare are not known to be equal
         return ValueDifference(count_bytes(old), None, f"{_type_name(old)} cannot be compared")
-    # The last two are iterators over items, where there are any.
+    # The last two, if there are any, are iterators over items.
     return difference(*[[*state[:2], *map(list, filter(None, state[2:]))] for state in states])
 
 

@@ -1,4 +1,4 @@
-"""Differences counted, the first of each stage kept, and the worst sample with its images."""
+"""The differences found: counts, the first examples of each stage, and the worst sample with its images."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ _MAX_DETAIL = 300
 
 @dataclass(frozen=True)
 class Finding:
-    """The stage of a sample, and a sentence's worth of what differs there."""
+    """The stage at which a sample differs, and a clause that says how."""
 
     stage: Stage
     detail: str
 
 
 def shortened(text: str, ending: str = "", limit: int = _MAX_DETAIL) -> str:
-    """`text` in one line and `ending`, together of at most `limit` characters."""
+    """Returns `text` in one line followed by `ending`, together at most `limit` characters."""
     text = " ".join(text.split())
     limit -= len(ending)
     return f"{text if len(text) <= limit else f'{text[: limit - 3]}...'}{ending}"
 
 
 class Findings:
-    """What the report will say; grows batch by batch."""
+    """The contents of the report, which grow batch by batch."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
@@ -93,12 +93,12 @@ class Findings:
         differing_bytes: int | None = None,
         is_failed_alike: bool = False,
     ) -> None:
-        """Counts a batch, differing or not; what is added from here on is of the next one.
+        """Counts a batch, differing or not; samples that are added later belong to the next one.
 
         Args:
-            num_samples: in the larger of the two batches.
-            bytes_compared: of the old loader's batch.
-            differing_bytes: of them; None: those of the samples.
+            num_samples: samples in the larger of the two batches.
+            bytes_compared: bytes of the old loader's batch.
+            differing_bytes: how many of them differ; None: the sum over the samples.
             is_failed_alike: both loaders raised the same kind of error for it.
         """
         samples, self._batch = self._batch, []
@@ -122,7 +122,7 @@ class Findings:
         self._totals["batches_failed_alike"] += is_failed_alike and not samples
 
     def report(self, old: str, new: str, *, seed: int, batches_limit: int | None) -> VerifyReport:
-        """The report on two loaders, described in a line each."""
+        """Returns the report on two loaders, described in a line each."""
         stages: Counter[Stage] = Counter()
         for batch in self._differences:
             stages.update(batch.stages)
@@ -143,12 +143,12 @@ class Findings:
 
 
 def _rank(sample: SampleDifference) -> tuple[bool, float]:
-    """How bad: two pictures in exchanged places tell less than one picture that differs from itself."""
+    """Ranks how bad a difference is: exchanged pictures tell less than a picture that differs from itself."""
     return sample.stage != "order", sample.max_abs_difference or 0.0
 
 
 def _images(old: DeliveredSample, new: DeliveredSample) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """The first images of two samples that lie at the same place."""
+    """Returns the first images of two samples that lie at the same place."""
     images = ((as_image(value), as_image(new.values.get(where))) for where, value in old.values.items())
     return next(((left, right) for left, right in images if left is not None and right is not None), None)
 

@@ -13,7 +13,7 @@ _GAP_PIXELS = 4
 
 
 def as_image(value: object) -> torch.Tensor | None:
-    """`value` as [3, height, width] on the CPU, or None where it is no image of one or three channels."""
+    """Returns `value` as [3, height, width] on the CPU, or None if it is not an image of one or three channels."""
     if (
         not isinstance(value, torch.Tensor)
         or value.is_complex()
@@ -29,7 +29,7 @@ def as_image(value: object) -> torch.Tensor | None:
 
 
 def write_twins(old: torch.Tensor, new: torch.Tensor, path: str | os.PathLike[str]) -> None:
-    """Writes old | new | difference; both are [3, height, width] as `as_image` gives them."""
+    """Writes old | new | difference to a PNG; both are [3, height, width], as from `as_image`."""
     panels = list(_shown(old, new))
     if old.shape == new.shape:
         gap = (_finite(old) - _finite(new)).abs()
@@ -38,7 +38,7 @@ def write_twins(old: torch.Tensor, new: torch.Tensor, path: str | os.PathLike[st
 
 
 def write_views(views: Sequence[torch.Tensor], path: str | os.PathLike[str]) -> None:
-    """Writes tensors [3, height, width]; of numbers that are not uint8 a view's lowest is black, its highest white."""
+    """Writes tensors [3, height, width]. Views that are not uint8 are scaled from their lowest to highest value."""
     _write([_shown(view, view)[0] for view in views], path)
 
 
@@ -64,11 +64,11 @@ def _shown(old: torch.Tensor, new: torch.Tensor) -> tuple[torch.Tensor, torch.Te
 
 
 def _scaled(image: torch.Tensor, low: float, high: float) -> torch.Tensor:
-    """uint8: `low` becomes 0 and `high` 255."""
+    """Scales to uint8: `low` becomes 0 and `high` 255."""
     span = high - low if high > low else 1.0
     return ((_finite(image) - low) / span * 255).round().clamp(0, 255).to(torch.uint8)
 
 
 def _finite(image: torch.Tensor) -> torch.Tensor:
-    """As float64, with zeros for what is not a number."""
+    """Converts to float64, with zeros for NaN and infinities."""
     return image.double().nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)

@@ -1,7 +1,7 @@
-"""What can be proved of two samples of one index that differ: the rules of docs/verify.md from the label on.
+"""Proofs of why two samples of one index differ: the rules of docs/verify.md from the label on.
 
-A rule gives a finding only for what it has seen. What it cannot know, such as the draws of a loader that reports none,
-it does not guess: then the report names what differs and says that the cause is not known.
+A rule gives a finding only for what it has seen. It does not guess what it cannot know, such as the draws of a loader
+that reports none: then the report names what differs and says that the cause is not known.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CONFIRMED = "; its pixels follow from these draws"
 
 @dataclass(frozen=True)
 class Side:
-    """One of two samples that differ, and what lies behind it; `name` is its loader's: "old" or "new"."""
+    """One of two samples that differ, and the parts it is made of; `name` is its loader's: "old" or "new"."""
 
     name: str
     sample: DeliveredSample
@@ -41,17 +41,17 @@ class Side:
 
     @cached_property
     def is_as_expected(self) -> bool | None:
-        """Whether the delivered image is what it has to be; None where nobody knows what that is."""
+        """Whether the delivered image is what it has to be; None if that is unknown."""
         return self._is_expected(self.sample)
 
     @cached_property
     def is_right_without_cache(self) -> bool:
-        """Whether the loader that keeps nothing of images delivers what this sample has to be."""
+        """Whether the loader without a cache delivers what this sample has to be."""
         sample = self.runner.without_cache(self.sample.index)
         return sample is not None and self._is_expected(sample) is True
 
     def _is_expected(self, sample: DeliveredSample) -> bool | None:
-        """A data set that draws nothing tells; else what a native loader reports, done again."""
+        """Compares with what a data set that draws nothing gives, or else with a replay of a native loader's report."""
         if not self.runner.has_torchs_batches:
             return None
         expected = self.parts.result
@@ -69,11 +69,11 @@ class Side:
 def proved_finding(
     old: Side, new: Side, differing: Mapping[Where, ValueDifference], known_differences: list[str]
 ) -> Finding:
-    """What two samples differ by first, in the order of the flow.
+    """Finds the first stage at which two samples differ, in the order of the flow.
 
     Args:
         differing: the values in which the samples differ.
-        known_differences: of the loaders, a clause each.
+        known_differences: known differences of the loaders, a clause each.
     """
     if not any(where[: len(old.parts.where)] == old.parts.where for where in differing):
         return Finding("label", _values_text(old, new, next(iter(differing))))
@@ -109,7 +109,7 @@ def _scalar_text(value: Any) -> str:
 
 
 def _of_sources(old_path: str | None, new_path: str | None) -> Finding:
-    """Of images that differ before any transform."""
+    """Returns the finding for images that differ before any transform."""
     if old_path is None or new_path is None:
         return Finding("values", "the data sets give other images before any transform")
     if old_path == new_path or _have_equal_bytes(old_path, new_path):
@@ -125,7 +125,7 @@ def _have_equal_bytes(path: str, other: str) -> bool:
 
 
 def _of_unexpected(side: Side, known_differences: list[str]) -> Finding:
-    """Of an image that is not what its data set gives, or not what its loader reports."""
+    """Returns the finding for an image that is not what its data set gives, or not what its loader reports."""
     if side.is_right_without_cache:
         where = "" if side.parts.path is None else f": {side.parts.path}"
         return Finding("cache", f"the {side.name} loader's image is right where nothing is kept (cache=None){where}")
@@ -158,7 +158,7 @@ def _without_cause(text: str, known_differences: list[str]) -> Finding:
 
 
 def value_at(values: Sample, where: Where) -> Any:
-    """The value at `where`, on the CPU; the list of views where it has parts of its own in the batch."""
+    """Returns the value at `where`, on the CPU; if it has parts of its own in the batch, the list of these views."""
     if where not in values:
         return [value_at(values, place) for place in values if place[:-1] == where] or None
     value = values[where]
@@ -166,7 +166,7 @@ def value_at(values: Sample, where: Where) -> Any:
 
 
 def _collated(image: Any, *, is_batched: bool) -> Any:
-    """An image, or each of several views, as torch's collate function makes it a part of a batch."""
+    """Converts an image, or each of several views, as torch's collate function does for a batch."""
     if isinstance(image, (list, tuple)):
         return [_collated(view, is_batched=is_batched) for view in image]
     return default_collate([image])[0] if is_batched else default_convert(image)  # type: ignore[no-untyped-call]

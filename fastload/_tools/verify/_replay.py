@@ -1,7 +1,7 @@
-"""What Pillow and torchvision make of an image by what a native loader reports to have done to it.
+"""Replays what a native loader reports to have done to an image, with Pillow and torchvision.
 
-The steps are done by them alone, so that comparing a loader with them says something. torchvision's functions are those
-of the module that the caller has loaded.
+They alone do the steps, so that a comparison with the loader proves something. The functions of torchvision come from
+the module that the caller has loaded.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _AFFINE = 0
 def replay_sample(
     image: RgbImage, steps: Sequence[Any], views: Sequence[Sequence[Step]], generators: Generators
 ) -> Any:
-    """What a native loader should have made of `image` by its own account; None where that cannot be known.
+    """Returns what a native loader should have made of `image` by its own report; None if that cannot be known.
 
     Args:
-        image: what goes into the first transform.
+        image: the input of the first transform.
         steps: the transforms in calling order.
-        views: of a `SampleReport`.
-        generators: to see whether a transform draws.
+        views: the views of a `SampleReport`.
+        generators: they show whether a transform draws.
     """
     parts = views_of(steps[0]) if len(steps) == 1 else None
     pipelines = [list(steps)] if parts is None else [flatten(part) for part in parts]
@@ -52,7 +52,10 @@ def replay_sample(
 
 
 def _replay_view(image: RgbImage, steps: list[Any], report: Sequence[Step], generators: Generators) -> Any:
-    """Images by the report; from the first transform on that makes a tensor, which draws nothing, by the transforms."""
+    """Replays the report up to the image, and then runs the transforms from the first one that makes a tensor on.
+
+    Returns None if these draw.
+    """
     first = _first_on_tensor(steps, image, generators)
     if first is None:
         return None
@@ -67,7 +70,7 @@ def _replay_view(image: RgbImage, steps: list[Any], report: Sequence[Step], gene
 
 
 def _first_on_tensor(steps: list[Any], image: Any, generators: Generators) -> int | None:
-    """The number of the first transform whose result is a tensor."""
+    """Returns the number of the first transform whose result is a tensor."""
     with generators.scratch():
         for number, step in enumerate(steps):
             image = step(image)
@@ -77,11 +80,11 @@ def _first_on_tensor(steps: list[Any], image: Any, generators: Generators) -> in
 
 
 def apply_steps(image: RgbImage, steps: Iterable[Step]) -> RgbImage:
-    """Does the steps of a `SampleReport` in their order; "erase" is left to `erase_boxes`.
+    """Does the steps of a `SampleReport` in their order; `erase_boxes` does the "erase" steps.
 
     Raises:
         ValueError: a step is of a kind not known here.
-        KeyError: a step is torchvision's, and nobody has loaded it.
+        KeyError: a step is torchvision's, and torchvision is not loaded.
     """
     for kind, *values in steps:
         if kind in _ACTIONS:
@@ -92,7 +95,7 @@ def apply_steps(image: RgbImage, steps: Iterable[Step]) -> RgbImage:
 
 
 def erase_boxes(tensor: torch.Tensor, steps: Iterable[Step]) -> torch.Tensor:
-    """`tensor` [3, height, width] with the boxes that the steps of a `SampleReport` erase."""
+    """Returns `tensor` [3, height, width] after the "erase" steps of a `SampleReport`."""
     for kind, *values in steps:
         if kind == "erase":
             left, top, width, height, value = values
@@ -103,7 +106,7 @@ def erase_boxes(tensor: torch.Tensor, steps: Iterable[Step]) -> torch.Tensor:
 
 
 def _crop(image: RgbImage, left: int, top: int, width: int, height: int, *pads: int) -> RgbImage:
-    # Pillow fills what lies outside of the image with zeros, as the report's pads are.
+    # Pillow fills the area outside of the image with zeros, as the native loader does.
     return image.crop((left - pads[0], top - pads[1], left + width + pads[2], top + height + pads[3]))
 
 
@@ -129,7 +132,7 @@ def _by_torchvision(name: str) -> _Action:
     return lambda image, *values: getattr(_recognize.functional_v1(), name)(image, *values)
 
 
-# Kind of a step -> what does it to an image, the step's values being its arguments.
+# Kind of a step -> a function that does it to an image; the step's values are its arguments.
 _ACTIONS: dict[str, _Action] = {
     "crop": _crop,
     "resize": lambda image, width, height, name: image.resize((width, height), _RESAMPLING[name]),

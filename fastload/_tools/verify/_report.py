@@ -1,4 +1,4 @@
-"""What a comparison of two loaders has found: for people, for programs, and as a picture."""
+"""The result of comparing two loaders: for people, for programs, and as a picture."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fastload._tools.verify._image import write_twins
 Stage = Literal[
     "order", "structure", "read", "decode", "cache", "resize", "colour", "rounding", "random numbers", "label", "values"
 ]
-# In the order of the flow, with what each says; docs/verify.md has the rules.
+# The stages in the order of the flow, with the meaning of each; docs/verify.md has the rules.
 STAGES: dict[Stage, str] = {
     "order": "the samplers gave other indices, or one loader ended earlier",
     "structure": "containers, types, shapes or devices differ",
@@ -38,17 +38,17 @@ class SampleDifference:
     """One sample that differs.
 
     Attributes:
-        batch: its batch, counted from 0.
-        position: in the batch; None where the batch could not be taken apart.
-        old_index: data set index of the old loader's sample, as text where it is no int; None where unknown.
-        new_index: of the new loader's.
+        batch: number of its batch, from 0.
+        position: position in the batch; None if the batch could not be taken apart.
+        old_index: data set index of the old loader's sample, as text if it is not an int; None if unknown.
+        new_index: the same for the new loader's sample.
         old_path: file of the old loader's sample, or None.
-        new_path: of the new loader's.
+        new_path: file of the new loader's sample, or None.
         stage: the first stage that differs.
-        detail: what differs there.
-        differing_bytes: in all values of the sample.
-        max_abs_difference: the largest difference of two numbers; None where shapes or types differ.
-        where: of that number: keys of the value in the batch, then its index in the sample's tensor.
+        detail: a clause that says how.
+        differing_bytes: number of bytes that differ in all values of the sample.
+        max_abs_difference: the largest difference of two numbers; None if shapes or types differ.
+        where: place of that number: keys of the value in the batch, then its index in the sample's tensor.
     """
 
     batch: int
@@ -79,12 +79,12 @@ class BatchDifference:
     """One batch that differs.
 
     Attributes:
-        batch: counted from 0.
-        stages: differing samples by stage, in the order of the flow.
-        samples: in the larger of the two batches.
-        bytes_compared: of the old loader's batch.
-        differing_bytes: of them.
-        max_abs_difference: the largest in the batch; None where none could be computed.
+        batch: number of the batch, from 0.
+        stages: number of differing samples by stage, in the order of the flow.
+        samples: number of samples in the larger of the two batches.
+        bytes_compared: number of bytes in the old loader's batch.
+        differing_bytes: how many of them differ.
+        max_abs_difference: the largest difference in the batch; None if none could be computed.
     """
 
     batch: int
@@ -101,19 +101,19 @@ class VerifyReport:
 
     Attributes:
         old, new: the loaders, in words.
-        seed: of the process's generators when each loader began.
-        batches_limit: the most batches that were to be compared, or None for the whole epoch.
-        versions: of torch, torchvision, Pillow and fastload, and the kernel table in use.
+        seed: seed of the process's generators when each loader began.
+        batches_limit: limit on the batches to compare, or None for the whole epoch.
+        versions: versions of torch, torchvision, Pillow and fastload, and the kernel table in use.
         batches_compared: batches that were asked of both loaders, whether they gave them, raised errors or had ended.
         samples_compared: samples in them.
         bytes_compared: bytes in them.
         batches_failed_alike: batches for which both loaders raised the same kind of error; they count as equal.
         differences: a record of each batch that differs.
-        stages: differing samples by stage, in the order of the flow.
+        stages: number of differing samples by stage, in the order of the flow.
         examples: the first few differing samples of each stage.
-        worst: the sample with the largest difference; one in another order only where there is no other. None where
-            the loaders are equal.
-        notes: what else is to be known, sentence by sentence.
+        worst: the sample with the largest difference; a sample in another order only if there are no other
+            differences. None if the loaders are equal.
+        notes: further remarks, a sentence each.
     """
 
     old: str
@@ -139,29 +139,29 @@ class VerifyReport:
 
     @property
     def exit_code(self) -> int:
-        """0 where nothing differs, else 1."""
+        """The exit code of the command: 0 if nothing differs, else 1."""
         return 0 if self.is_equal else 1
 
     @property
     def has_image(self) -> bool:
-        """Whether there is a worst sample and it is an image that `save_image` can draw."""
+        """Whether there is a worst sample that `save_image` can draw."""
         return self._twins is not None
 
     def as_dict(self) -> dict[str, Any]:
-        """The fields as plain dicts, lists and numbers, for logging as JSON.
+        """Returns the fields as plain dicts, lists and numbers, for logging as JSON.
 
         Returns:
-            name of a field -> its value, and "is_equal".
+            Names of fields -> values, and "is_equal".
         """
         names = [name for name in self.__dataclass_fields__ if not name.startswith("_")]
         values = {name: _plain(getattr(self, name)) for name in names}
         return {"is_equal": self.is_equal, **values}
 
     def to_json(self) -> str:
-        """The report as a JSON object; an infinite difference is the text "inf".
+        """Converts the report to a JSON object; an infinite difference is the text "inf".
 
         Returns:
-            The text of as_dict(), indented.
+            The indented text of as_dict().
 
         Example:
             >>> import json
@@ -174,21 +174,21 @@ class VerifyReport:
     def save_image(self, path: str | os.PathLike[str]) -> None:
         """Writes the worst sample as a PNG: the old loader's image, the new one's, and their difference amplified.
 
-        uint8 values are shown as they are, others stretched so that the smallest of both images is black and the
-        largest white. The difference is scaled so that its largest value is white; it is left out where the two images
+        uint8 values are shown as they are. Others are scaled so that the smallest value of both images is black and the
+        largest white. The difference is scaled so that its largest value is white; it is left out if the two images
         differ in size.
 
         Args:
-            path: of the PNG file.
+            path: path of the PNG file.
 
         Raises:
-            ValueError: the loaders are equal, or the worst sample is no image of one or three channels.
+            ValueError: the loaders are equal, or the worst sample is not an image of one or three channels.
             OSError: the file cannot be written.
         """
         if self.worst is None:
             raise ValueError("the loaders are equal, so there is no worst sample to draw")
         if self._twins is None:
-            raise ValueError(f"the worst sample ({self.worst}) is no image of one or three channels")
+            raise ValueError(f"the worst sample ({self.worst}) is not an image of one or three channels")
         write_twins(*self._twins, path)
 
     def __str__(self) -> str:

@@ -1,7 +1,7 @@
 """States of random generators, so that two loaders can run side by side without disturbing each other or the caller.
 
-Note [own states]: each loader has states of its own of the process's generators (torch's default CPU generator,
-``random``, NumPy's global one) and of every generator that either loader holds. They are installed before the loader
+Note [own states]: each loader has its own states for the process's generators (torch's default CPU generator,
+``random``, NumPy's global one) and for every generator that either loader holds. They are installed before the loader
 does anything and taken out afterwards, so two loaders that share a generator both begin at the state it was found in.
 """
 
@@ -20,14 +20,14 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 from fastload._resume._held import set_state, state_of
 from fastload._tools.verify._compare import fingerprint
 
-# How deep and how wide generators are looked for: deep enough for a sampler in a batch sampler or a transform in a
-# Compose in a Subset, narrow enough to pass by lists of samples.
+# Limits of the search for generators: deep enough for a sampler in a batch sampler or a transform in a Compose in a
+# Subset, narrow enough to skip lists of samples.
 _MAX_DEPTH = 8
 _MAX_ITEMS = 64
 
 
 _KINDS = (torch.Generator, random.Random, np.random.RandomState, np.random.Generator)
-# What the modules' own functions draw from.
+# The generators that the modules' own functions draw from.
 _OF_PROCESS = (torch.default_generator, random._inst, np.random.mtrand._rand)
 
 
@@ -44,7 +44,7 @@ class Generators:
         self._generators: list[Any] = list({id(generator): generator for generator in found}.values())
 
     def seeded(self, seed: int) -> list[Any]:
-        """The states in which a loader begins: where they are found, the process's ones seeded."""
+        """Returns the states in which a loader begins: as found, with the process's generators seeded."""
         found = self._states()
         torch.default_generator.manual_seed(seed)
         random.seed(seed)
@@ -55,7 +55,7 @@ class Generators:
 
     @contextmanager
     def swapped(self, states: list[Any]) -> Iterator[None]:
-        """The generators have `states` for as long as it lasts; in the end these are where they were left."""
+        """Installs `states` for the block. At its end, `states` are updated and the states from before restored."""
         outside = self._states()
         self._install(states)
         try:
@@ -65,10 +65,10 @@ class Generators:
             self._install(outside)
 
     def are_left_alike(self, old: object, old_states: list[Any], new: object, new_states: list[Any]) -> bool:
-        """Whether two owners end with equal states of the process's generators and of their own.
+        """Returns whether two owners end with equal states of the process's generators and of their own.
 
-        Their own are matched in the order in which they are found: each has its own where each is made by a script
-        of its own. Of owners that hold different numbers of them, only those that both hold are looked at.
+        Their own generators are matched in the order in which they are found, because loaders from two scripts have
+        different objects. If the owners hold different numbers of generators, only the shared ones are compared.
         """
         olds, news = self._owned[id(old)], self._owned[id(new)]
         if len(olds) != len(news):
@@ -82,9 +82,9 @@ class Generators:
 
     @contextmanager
     def scratch(self) -> Iterator[Callable[[], bool]]:
-        """All draws are always the same for as long as it lasts, and leave no trace.
+        """Makes all draws in the block the same each time, and leaves no trace.
 
-        Gives a function that says whether a generator has given numbers since.
+        Yields a function that says whether a generator has been used since.
         """
         begin = self.seeded(0)
         with self.swapped(begin):
@@ -99,7 +99,7 @@ class Generators:
 
 
 def _generators_in(owner: object, seen: set[int], depth: int) -> Iterator[object]:
-    """The generators that `owner` holds, directly or in what it is made of."""
+    """Yields the generators that `owner` holds, directly or in its parts."""
     if id(owner) in seen or depth == 0:
         return
     seen.add(id(owner))
@@ -111,7 +111,7 @@ def _generators_in(owner: object, seen: set[int], depth: int) -> Iterator[object
 
 
 def _parts(owner: object) -> Iterable[object]:
-    """What may hold generators: short lists, and attributes of loaders, samplers, data sets and transforms."""
+    """Returns the parts that may hold generators: short lists, and attributes of loaders, samplers and the like."""
     if isinstance(owner, (list, tuple)):
         return owner if len(owner) <= _MAX_ITEMS else ()
     if isinstance(owner, torch.nn.Module):
@@ -122,7 +122,7 @@ def _parts(owner: object) -> Iterable[object]:
 
 
 def _is_plain_callable(value: object) -> bool:
-    """An object of a class with ``__call__``, as transforms are; not a function, a class or a method."""
+    """Returns whether `value` is an object with ``__call__``, as transforms are: no function, class or method."""
     return (
         callable(value)
         and not isinstance(value, type)

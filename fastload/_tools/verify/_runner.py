@@ -1,4 +1,4 @@
-"""One loader under comparison: run step by step on random states of its own, observed, and closed without a trace."""
+"""One loader under comparison: it runs step by step on its own random states, is observed, and leaves no trace."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from fastload._tools.verify._sample_parts import SampleParts, find_parts, path_o
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one call of next() brought.
+    """The result of one call of next().
 
     Attributes:
-        batch: the batch, or None where `error` is set.
-        error: what was raised instead.
-        indices: what the sampler gave for it, in order; None where that cannot be known.
-        reports: what a native loader says it did to each sample; None of any other.
+        batch: the batch, or None if `error` is set.
+        error: the exception that was raised instead.
+        indices: the sampler's indices for the batch, in order; None if they cannot be known.
+        reports: a native loader's reports on each sample; None for any other loader.
     """
 
     batch: Any
@@ -44,9 +44,9 @@ class Outcome:
 
     @property
     def error_kind(self) -> str | None:
-        """The name of the class that was raised where the sample was loaded; None where nothing was.
+        """The name of the exception class that was raised when the sample was loaded; None without an error.
 
-        torch's workers rebuild exceptions, as RuntimeError where they cannot; fastload combines them with SampleError.
+        torch's workers rebuild exceptions, if need be as RuntimeError; fastload combines them with SampleError.
         """
         if self.error is None:
             return None
@@ -62,10 +62,10 @@ class DeliveredSample:
     """One sample as a loader delivered it.
 
     Attributes:
-        runner: of the loader.
-        index: in the data set, or None where unknown.
-        values: its part of the batch; empty where that is not compared.
-        report: what a native loader says it did, or None.
+        runner: the loader's runner.
+        index: index in the data set, or None if unknown.
+        values: its part of the batch; empty if that is not compared.
+        report: a native loader's report on it, or None.
     """
 
     runner: LoaderRunner
@@ -75,12 +75,12 @@ class DeliveredSample:
 
     @property
     def path(self) -> str | None:
-        """Its file, where the data set tells."""
+        """The sample's file, if the data set tells."""
         return None if self.index is None else path_of(self.runner.loader.dataset, self.index)
 
     @functools.cached_property
     def fingerprint(self) -> bytes:
-        """Of its values."""
+        """The digest of its values."""
         return fingerprint(self.values)
 
 
@@ -92,14 +92,15 @@ _MODES = {
 
 
 class LoaderRunner:
-    """Runs one epoch of a copy of `loader`: the copy has iterator, workers and threads of its own, nothing else.
+    """Runs one epoch of a copy of `loader`.
 
-    The copy shares data set, samplers and generators; of the latter it has own states.
+    The copy has its own iterator, workers and threads, and its own states of the generators. It shares data set,
+    samplers and the generators themselves with `loader`.
 
     Args:
         loader: a torch.utils.data.DataLoader, possibly fastload's.
-        generators: of all loaders compared.
-        seed: of the process's generators when the epoch begins.
+        generators: the generators of all loaders compared.
+        seed: seed of the process's generators when the epoch begins.
     """
 
     def __init__(self, loader: TorchDataLoader[Any], generators: Generators, seed: int) -> None:
@@ -111,13 +112,13 @@ class LoaderRunner:
         self._states = generators.seeded(seed)
         self._iterator: Any = None
         self._num_batches = 0
-        self._last: Outcome | None = None  # of a twin
+        self._last: Outcome | None = None  # only in a twin
         self._twin: LoaderRunner | None = None
         self._last_reports: list[Any] = []
 
     @property
     def is_batched(self) -> bool:
-        """Whether the loader collates samples to batches; else each item it gives is one sample."""
+        """Whether the loader collates samples into batches; else each item it gives is one sample."""
         return bool(self.loader._auto_collation)
 
     @property
@@ -127,32 +128,32 @@ class LoaderRunner:
 
     @functools.cached_property
     def mode(self) -> Mode:
-        """Who does the work."""
+        """The way in which the loader makes its batches."""
         return CurrentLoader(self.loader).plan().mode if isinstance(self.loader, DataLoader) else Mode.TORCH
 
     @property
     def is_native(self) -> bool:
-        """Whether native code does all of the work, and so can say what it did."""
+        """Whether native code does all of the work, and so can report what it did."""
         return self.mode is Mode.NATIVE
 
     @property
     def is_fastloads(self) -> bool:
-        """Whether it runs in fastload's threads, native or of Python."""
+        """Whether it runs in fastload's threads, native or Python's."""
         return self.mode is not Mode.TORCH
 
     @property
     def runs_python_in_threads(self) -> bool:
-        """Whether threads of fastload's run the user's code."""
+        """Whether fastload's threads run the user's code."""
         return self.loader.num_workers > 0 and self.mode in (Mode.PARTLY_NATIVE, Mode.PYTHON)
 
     @property
     def rng(self) -> str:
-        """Whose random numbers its samples get: "torch" or "sample"."""
+        """The kind of random numbers that its samples get: "torch" or "sample"."""
         return CurrentLoader(self.loader).settings.rng if self.is_fastloads else "torch"
 
     @property
     def batch_functions(self) -> dict[str, Callable[[Any], Any] | None]:
-        """The functions that make a batch of samples, and change it, by the names of the loader's arguments."""
+        """The functions that make a batch from samples and change it, by the names of the loader's arguments."""
         on_device = (
             CurrentLoader(self.loader).settings.device_transform if isinstance(self.loader, DataLoader) else None
         )
@@ -160,12 +161,12 @@ class LoaderRunner:
 
     @property
     def has_torchs_batches(self) -> bool:
-        """Whether torch's own collate function alone makes its batches of samples."""
+        """Whether torch's own collate function alone makes its batches."""
         functions = self.batch_functions
         return functions["collate_fn"] in (default_collate, default_convert) and functions["device_transform"] is None
 
     def describe(self) -> str:
-        """The loader in a line."""
+        """Describes the loader in a line."""
         loader = self.loader
         kind = "fastload.DataLoader" if isinstance(loader, DataLoader) else "torch.utils.data.DataLoader"
         if type(loader) not in (DataLoader, TorchDataLoader):
@@ -182,7 +183,7 @@ class LoaderRunner:
         return f"{kind}: {way}{workers}, {size}{sampler}, {data}{count}"
 
     def parts(self, index: Any) -> SampleParts | str:
-        """`find_parts` of the loader's data set."""
+        """Takes a sample of the loader's data set apart; see `find_parts`."""
         return find_parts(self.loader.dataset, index, self.generators)
 
     def start(self) -> None:
@@ -191,15 +192,15 @@ class LoaderRunner:
             self._iterator = iter(self._clone)
 
     def next(self) -> Outcome | None:
-        """The next batch or the error in its place; None at the end."""
+        """Takes the next batch, or the error that replaces it; None at the end."""
         self._num_batches += 1
         with self.generators.swapped(self._states), self._pillow():
             try:
                 batch, error = next(self._iterator), None
             except StopIteration:
                 return None
-            except Exception as raised:  # noqa: BLE001 - what a loader raises is what is compared
-                # Without its frames, which hold the iterator and the loader.
+            except Exception as raised:  # noqa: BLE001 - the loaders' errors are compared, too
+                # The traceback's frames would hold the iterator and the loader.
                 batch, error = None, raised.with_traceback(None)
         batch = self._on_host(batch)
         indices = self._listed(self._clone.index_recorder.take())
@@ -209,7 +210,7 @@ class LoaderRunner:
         return Outcome(batch, error, indices, reports)
 
     def samples_of(self, delivery: Outcome) -> list[DeliveredSample]:
-        """The samples of a batch; the batch as one of no known index where it cannot be taken apart."""
+        """Splits a batch into samples; one that cannot be split counts as one sample of unknown index."""
         indices, reports = delivery.indices, delivery.reports
         if not self.is_batched:
             return [DeliveredSample(self, indices[0] if indices else None, fields(delivery.batch))]
@@ -222,9 +223,9 @@ class LoaderRunner:
         ]
 
     def without_cache(self, index: Any) -> DeliveredSample | None:
-        """A sample of the last batch as it is where nothing is kept of images; None where that is not known.
+        """Returns a sample of the last batch as it is without a cache; None if that is not known.
 
-        The epoch is run once more for that, from its beginning, as far as it has come.
+        For this, the epoch runs once more from its start to the last batch.
         """
         if (
             self._num_batches == 0
@@ -238,7 +239,7 @@ class LoaderRunner:
                 self._twin.start()
             while self._twin._num_batches < self._num_batches:
                 self._twin._last = self._twin.next()
-        except Exception:  # noqa: BLE001 - the user's code decides what is raised; then it is no witness
+        except Exception:  # noqa: BLE001 - the user's code decides what is raised; then nothing is known
             return None
         delivery = self._twin._last
         if delivery is None or delivery.error is not None:
@@ -246,11 +247,11 @@ class LoaderRunner:
         return next((sample for sample in self._twin.samples_of(delivery) if sample.index == index), None)
 
     def _pillow(self) -> contextlib.AbstractContextManager[None]:
-        """Images are Pillow's in a loader of torch's and its workers, also where register_opener() was called."""
+        """Makes images Pillow's in a torch loader and its workers, even if register_opener() was called."""
         return contextlib.nullcontext() if isinstance(self.loader, DataLoader) else as_reference()
 
     def _on_host(self, batch: Any) -> Any:
-        """Copies, where the loader delivers to a device."""
+        """Copies the batch to the host if the loader delivers to a device."""
         state = getattr(self._clone, "_fastload", None)
         device: Device | None = None if state is None else state.device
         if device is None or batch is None:
@@ -259,7 +260,7 @@ class LoaderRunner:
         return moved(batch, HOST)
 
     def _listed(self, indices: Any) -> list[Any] | None:
-        """The indices of a batch, one by one."""
+        """Lists the indices of a batch; None if they are not known."""
         if indices is None or not self._is_in_order:
             return None
         if not self.is_batched:
@@ -271,14 +272,14 @@ class LoaderRunner:
         return None if any(index is None for index in listed) else listed
 
     def _new_reports(self, *, has_failed: bool) -> list[Any] | None:
-        """What a native iterator reports, unless it still is what it said of the batch before."""
+        """Returns the reports of a native iterator, unless they are still those on the batch before."""
         if not hasattr(self._iterator, "batch_report"):
             return None
         before, self._last_reports = self._last_reports, self._iterator.batch_report()
         return None if has_failed and before == self._last_reports else self._last_reports
 
     def leaves_generators_as(self, new: LoaderRunner) -> bool:
-        """Whether both loaders leave the generators in equal states: the process's, and each its own."""
+        """Returns whether both loaders leave the process's generators and their own in equal states."""
         return self.generators.are_left_alike(self.loader, self._states, new.loader, new._states)
 
     def close(self) -> None:
@@ -294,9 +295,9 @@ class LoaderRunner:
 
 
 class _Recorder:
-    """Stands where the iterators take their index batches from, and notes those of the iteration begun last.
+    """Gives the iterators their index batches, and notes the batches of the iteration that began last.
 
-    With workers torch begins two iterations of a sampler in each epoch and uses the second.
+    With workers, torch begins two iterations of a sampler in each epoch and uses the second.
     """
 
     def __init__(self, sampler: Any) -> None:
@@ -316,14 +317,14 @@ class _Recorder:
         return len(self._sampler)
 
     def take(self) -> Any:
-        """What the sampler gave for the next batch; None where it gave nothing."""
+        """Takes the sampler's indices for the next batch; None if it gave nothing."""
         return self._taken.popleft() if self._taken else None
 
 
 def _observed_clone(loader: TorchDataLoader[Any]) -> Any:
-    """A shallow copy without workers or iterator, whose iterators take their index batches through a recorder.
+    """Returns a shallow copy without workers or iterator, whose iterators take their index batches through a recorder.
 
-    Its class differs in the one property that torch's iterators read; the samplers stay what they are, so that
+    Its class differs in the one property that torch's iterators read. The samplers stay the same objects, so that
     fastload lowers them as it would without an observer.
     """
     clone: Any = copy.copy(loader)

@@ -1,8 +1,8 @@
-"""What lies behind a sample: its file, the image before the transforms, the transforms and what they make of it.
+"""The parts of a sample: its file, the image before the transforms, the transforms, and their result.
 
-Found out by asking the data set for the sample with a transform that takes notes, and believed only where the stages
-put together again give what the data set gives. So it works for torchvision's data sets, for fastload's, and for any
-other that keeps its transform in an attribute of that name.
+They are found by asking the data set for the sample with a transform that takes notes, and used only if the stages
+together give what the data set gives. This works for torchvision's data sets, for fastload's, and for any other that
+keeps its transform in an attribute of that name.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _UNSTEADY = "the data set gives another sample each time, also from equal genera
 
 
 class SampleParts:
-    """A sample taken apart: stands for its data set's transform in one load, runs its steps one by one and takes notes.
+    """A sample taken apart: it replaces the data set's transform in one load, runs the steps singly and takes notes.
 
     Attributes:
-        path: of its file, or None where the data set does not tell.
-        image: what goes into the first transform, usually a PIL image.
+        path: path of its file, or None if the data set does not tell.
+        image: the input of the first transform, usually a PIL image.
         steps: the transforms in calling order.
-        where: of the transformed image in the sample.
+        where: the place of the transformed image in the sample.
         result: the transformed image.
-        has_draws: whether a generator gave numbers for it, so that the data set may give another one.
+        has_draws: whether a generator was used for it, so that the data set may give another one.
         num_calls: how many images the data set has transformed for it.
         failed_step: the transform that raised, or None.
-        have_drawn: to be set to what says whether a generator has given numbers.
+        have_drawn: a function that says whether a generator was used; to be set from outside.
     """
 
     image: Any = None
@@ -66,7 +66,7 @@ class SampleParts:
 
 
 class LoadFailed(Exception):
-    """The data set raised `cause` for this sample; `step` is the transform that did, None where none was reached."""
+    """The data set raised `cause` for this sample. `step` is the transform that raised it; None if none was reached."""
 
     def __init__(self, cause: Exception, path: str | None, step: Any) -> None:
         super().__init__(str(cause))
@@ -79,10 +79,10 @@ def find_parts(dataset: Any, index: Any, generators: Generators) -> SampleParts 
     """Takes sample `index` of `dataset` apart; the data set and all generators stay as they are.
 
     Returns:
-        The parts; or a clause that says why they are not known.
+        The parts, or a clause that says why they are not known.
 
     Raises:
-        LoadFailed: the data set has no such sample or cannot load it.
+        LoadFailed: the data set does not have the sample or cannot load it.
     """
     try:
         dataset, index = _innermost(dataset, index)
@@ -115,7 +115,7 @@ def _are_equal(one: Any, other: Any) -> bool:
 
 
 def _load(index: Any, path: str | None, generators: Generators, dataset: Any, parts: SampleParts | None = None) -> Any:
-    """The sample, always from generators in the same states; LoadFailed for what the data set raises."""
+    """Loads the sample, always from the same states of the generators. Raises LoadFailed if the data set raises."""
     with generators.scratch() as have_drawn:
         if parts is not None:
             parts.have_drawn = have_drawn
@@ -126,7 +126,7 @@ def _load(index: Any, path: str | None, generators: Generators, dataset: Any, pa
 
 
 def flatten(transform: Any) -> list[Any]:
-    """The transforms in calling order: containers, presets and classes around them taken apart, others one step."""
+    """Returns the transforms in calling order; containers, presets and classes around transforms are taken apart."""
     if transform is None:
         return []
     inner: Any
@@ -144,7 +144,7 @@ def flatten(transform: Any) -> list[Any]:
 
 
 def _innermost(dataset: Any, index: Any) -> tuple[Any, Any]:
-    """The data set and index behind torch's Subset and ConcatDataset."""
+    """Returns the data set and index inside of torch's Subset and ConcatDataset."""
     while True:
         if type(dataset) is Subset:
             dataset, index = dataset.dataset, dataset.indices[index]
@@ -159,7 +159,7 @@ def _innermost(dataset: Any, index: Any) -> tuple[Any, Any]:
 
 
 def path_of(dataset: Any, index: Any) -> str | None:
-    """The file of a sample, where `dataset.samples` holds pairs that begin with one."""
+    """Returns the file of a sample if `dataset.samples` holds pairs that begin with one; else None."""
     try:
         dataset, index = _innermost(dataset, index)
         path = dataset.samples[index][0]

@@ -1,4 +1,4 @@
-"""What is set otherwise in two loaders, and in the transforms of their data sets, as far as public settings tell."""
+"""Differences in the settings of two loaders and of their data sets' transforms, as far as public settings tell."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _CONVERSIONS = {"ToTensor", "PILToTensor", "ToImage", "ToDtype", "ConvertImageDt
 _GEOMETRY = re.compile(
     "resize|crop|pad|flip|rotat|affine|perspective|elastic|zoom|scalejitter|transpose", re.IGNORECASE
 )
-# Classes of torchvision's that do what they are given, or may do anything in a class derived from them.
+# Classes of torchvision that apply what they are given, or whose derived classes may do anything.
 _UNTELLING = {"Transform", "Lambda", "RandomApply", "RandomChoice", "RandomOrder", "RandomTransforms"}
 _MAX_DEPTH = 6
 
 
 def loader_differences(old: LoaderRunner, new: LoaderRunner) -> list[str]:
-    """The settings by which two loaders may give other samples of the same data set, a clause each."""
+    """Lists the settings by which two loaders may give other samples of the same data set, a clause each."""
     found = []
     rngs = [old.rng, new.rng]
     if rngs[0] != rngs[1]:
@@ -54,7 +54,7 @@ def loader_differences(old: LoaderRunner, new: LoaderRunner) -> list[str]:
 
 
 def shared_by_threads(runner: LoaderRunner) -> list[str]:
-    """What threads have in common, and processes would not, that may change while samples are made; a clause each."""
+    """Lists what threads share, unlike processes, and what may change while samples are made; a clause each."""
     if not runner.runs_python_in_threads:
         return []
     code = runner.loader._user_code()  # type: ignore[attr-defined]
@@ -69,9 +69,9 @@ def _function_name(function: Any) -> str:
 
 
 def transforms_difference(old: SampleParts, new: SampleParts) -> Finding | None:
-    """The first transform that is set otherwise or that one side lacks: its stage, and where and what it is.
+    """Finds the first transform that has other settings or that one side lacks: its stage, its position and its name.
 
-    Where both sides make several views of an image, that of the first view that has one.
+    If both sides make several views of an image, the views are searched first.
     """
     views = [_transforms_of_views(parts) for parts in (old, new)]
     for number, view in enumerate(zip(*views, strict=False), start=1):
@@ -81,19 +81,19 @@ def transforms_difference(old: SampleParts, new: SampleParts) -> Finding | None:
 
 
 def _transforms_of_views(parts: SampleParts) -> list[Any]:
-    """The transforms of a single step that gives a list with a result of each; of any other steps none."""
+    """Returns the transforms of a single step that gives a list with a result of each; none for any other steps."""
     held = _held_transforms(parts.steps[0]) if len(parts.steps) == 1 else []
     return held if isinstance(parts.result, list) and len(parts.result) == len(held) else []
 
 
 def _held_transforms(step: Any) -> list[Any]:
-    """The transforms that a container such as RandomApply or MultiView holds."""
+    """Returns the transforms that a container such as RandomApply or MultiView holds."""
     held = getattr(step, "transforms", None)
     return list(held) if isinstance(held, (list, tuple, torch.nn.ModuleList)) else []
 
 
 def _first_difference(old: list[Any], new: list[Any]) -> Finding | None:
-    """Transforms of one class are each other's counterparts; where one side has more of them, the other has None."""
+    """Pairs transforms of one class, with None if the other side lacks one, and finds the first pair that differs."""
     kinds = [[type(step).__qualname__ for step in steps] for steps in (old, new)]
     matcher = difflib.SequenceMatcher(a=kinds[0], b=kinds[1], autojunk=False)
     for _, old_start, old_end, new_start, new_end in matcher.get_opcodes():
@@ -106,9 +106,10 @@ def _first_difference(old: list[Any], new: list[Any]) -> Finding | None:
 
 
 def stage_of_step(step: Any, counterpart: Any = None) -> Stage:
-    """The stage of a transform, and of its counterpart where there is one; "values" where their classes do not tell.
+    """Returns the stage of a transform, and of its counterpart if there is one; "values" if their classes do not tell.
 
-    A class of torchvision's tells, also as a base class; a container is what it holds, or what differs in there.
+    A torchvision class tells the stage, also as a base class. A container has the stage of its contents, or of the
+    difference in them.
     """
     held = [_steps_in(step), _steps_in(counterpart)]
     if all(held) and (found := _first_difference(*held)) is not None:
@@ -134,7 +135,7 @@ def _stage_of_class(kind: type[Any]) -> Stage:
 
 
 def _difference_text(old: Any, new: Any) -> str:
-    """The settings that differ, or both transforms."""
+    """Describes the settings that differ, or both transforms."""
     if type(old) is type(new) and (settings := _unlike_settings(old, new)):
         return f"{type(old).__qualname__}: {settings}"
     names = [_step_name(step) for step in (old, new)]
@@ -142,7 +143,7 @@ def _difference_text(old: Any, new: Any) -> str:
 
 
 def _unlike_settings(old: Any, new: Any) -> str:
-    """The public attributes in which two transforms of one class differ, with their values."""
+    """Lists the public attributes in which two transforms of one class differ, with their values."""
     settings = [getattr(step, "__dict__", {}) for step in (old, new)]
     names = [name for name in settings[0] if not name.startswith("_") and name in settings[1]]
     return ", ".join(
@@ -160,7 +161,7 @@ def _step_name(step: Any) -> str:
 
 
 def _parameters(value: Any, depth: int = _MAX_DEPTH) -> Any:
-    """Type and settings of a transform, as nested tuples that are equal where these are."""
+    """Returns type and settings of a transform as nested tuples, which are equal if type and settings are."""
     if value is None or isinstance(value, (bool, int, float, complex, str, bytes, Enum, torch.dtype, torch.device)):
         return type(value).__qualname__, repr(value)
     if isinstance(value, torch.Tensor):
@@ -186,5 +187,5 @@ def _parameters(value: Any, depth: int = _MAX_DEPTH) -> Any:
 def _plain_repr(value: Any) -> str:
     try:
         return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
-    except Exception:  # noqa: BLE001 - objects of the user's raise what they like
+    except Exception:  # noqa: BLE001 - the user's objects may raise anything
         return type(value).__qualname__

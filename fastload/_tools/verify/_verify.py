@@ -33,20 +33,20 @@ def verify(
     seed: int = 0,
     progress: Callable[[int, int | None], object] | None = None,
 ) -> VerifyReport:
-    """Compares what two loaders give, bit for bit, and says of each differing sample what can be proved of it.
+    """Compares two loaders bit by bit, and says what can be proved about each sample that differs.
 
     Both run one epoch from the same seed, one batch of each at a time; two batches and what the loaders prefetch are
-    in memory. Each runs on a copy of itself: persistent workers, epochs and iterators of the loaders given are not
-    touched. All generators, the process's and those that the loaders, samplers, data sets or transforms hold, are in
-    the end where they were found, and workers and threads are gone. Where the same generator is in both loaders, each
-    begins at the state it was found in.
+    in memory. Each runs on a copy of itself: persistent workers, epochs and iterators of the given loaders are not
+    touched. At the end, all generators of the process, the loaders, samplers, data sets and transforms are in the
+    states in which they were found, and workers and threads are gone. If both loaders have the same generator, each
+    begins at the state in which it was found.
 
     Args:
         old_loader: usually torch's DataLoader.
         new_loader: usually fastload's; either may be of either kind.
-        batches: compare at most this many; None: the whole epoch.
-        seed: of torch's default generator, ``random`` and NumPy's global generator at the beginning of each loader.
-        progress: called after each batch with the batches compared so far, and of how many; None where nobody knows.
+        batches: number of batches to compare at most; None: the whole epoch.
+        seed: seed of torch's default generator, ``random`` and NumPy's global generator at the start of each loader.
+        progress: called after each batch with the number of batches compared so far, and their total; None if unknown.
 
     Returns:
         A report; ``print(report)`` shows it, ``report.is_equal`` is the verdict. docs/verify.md has the rules by which
@@ -55,7 +55,7 @@ def verify(
     Raises:
         TypeError: an argument is not a torch.utils.data.DataLoader, or not an int.
         ValueError: batches is not positive, or seed is not in [0, 2**64).
-        Exception: what iter() of a loader raises. What next() raises is compared instead.
+        Exception: any exception that iter() of a loader raises. Exceptions from next() are compared instead.
 
     Example:
         >>> report = fastload.verify(torch.utils.data.DataLoader(dataset), fastload.DataLoader(dataset), batches=20)
@@ -92,7 +92,7 @@ class _Comparison:
     def __init__(self, old: LoaderRunner, new: LoaderRunner) -> None:
         self._old = old
         self._new = new
-        # In the place of one that a loader did not give.
+        # Stands for a sample that a loader did not give.
         self._no_sample = DeliveredSample(old, None)
         self._causes = Causes(old, new)
         self.findings = Findings()
@@ -143,7 +143,7 @@ class _Comparison:
         if not is_failed_alike:
             finding, index = self._causes.of_error(old, new)
             self.findings.add(finding, DeliveredSample(self._old, index), DeliveredSample(self._new, index))
-        elif old.indices is not None and new.indices is not None:  # which are all that is left to compare
+        elif old.indices is not None and new.indices is not None:  # nothing else is left to compare
             self._compare_samples(
                 [DeliveredSample(self._old, index) for index in old.indices],
                 [DeliveredSample(self._new, index) for index in new.indices],
@@ -160,7 +160,7 @@ class _Comparison:
             differing_bytes = bytes_compared
         elif difference(old.batch, new.batch) is not None or not _have_same_indices(lefts, rights):
             self._compare_samples(lefts, rights)
-            if not self.findings.has_batch_differences:  # what the samples do not show, the batches do
+            if not self.findings.has_batch_differences:  # the samples do not show the difference, but the batches do
                 self.findings.add(
                     Finding("structure", "the batches differ as a whole"), self._no_sample, self._no_sample
                 )
@@ -184,7 +184,7 @@ class _Comparison:
 def _are_elsewhere(
     left: DeliveredSample, right: DeliveredSample, lefts: list[DeliveredSample], rights: list[DeliveredSample]
 ) -> bool:
-    """Whether two samples whose indices nobody knows are each in the other batch."""
+    """Returns whether two samples of unknown index are each in the other batch."""
     if left.index is not None and right.index is not None:
         return False
     return all(
@@ -212,7 +212,7 @@ def _length(runner: LoaderRunner, at_least: int) -> str:
 
 
 def _num_batches(runner: LoaderRunner, limit: int | None) -> int | None:
-    """Of an epoch, and at most `limit`; None where nobody knows."""
+    """Returns the number of batches in an epoch, at most `limit`; None if unknown."""
     try:
         length = len(runner.loader)
     except TypeError:
