@@ -1,4 +1,4 @@
-"""CachedDataset: each sample of a map-style data set is made once and kept, in memory or in a file."""
+"""CachedDataset: makes each sample of a map-style data set once and keeps it, in memory or in a file."""
 
 from fastload._cached._dataset import CachedDataset, MappedDataset
 

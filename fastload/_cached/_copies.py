@@ -1,4 +1,4 @@
-"""Samples that share no memory with those that are kept."""
+"""Copies of samples, which share no memory with the samples that are kept."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes})
 
 
 def own_copy(sample: Any) -> Any:
-    """`sample` with tensors, arrays, containers and objects of its own; what is one object in it stays one.
+    """Copies `sample` with its tensors, arrays, containers and objects; an object that occurs twice stays one object.
 
     Raises:
         TypeError: Something in it cannot be copied.
@@ -29,13 +29,13 @@ def own_copy(sample: Any) -> Any:
             raise
         raise TypeError(
             f"the sample, a {type(sample).__qualname__}, cannot be copied ({type(error).__name__}: {error}). Pass "
-            "copy=False to CachedDataset where nobody changes samples, or let the data set return tensors, arrays, "
+            "copy=False to CachedDataset if nothing changes samples, or let the data set return tensors, arrays, "
             "numbers, texts, and lists, tuples and dicts of these"
         ) from error
 
 
 def _copied(value: Any, memo: dict[int, Any]) -> Any:
-    """As copy.deepcopy() copies; tensors and arrays in plain containers without what is around them."""
+    """Copies like copy.deepcopy(), but copies only a tensor's or array's own elements, not its whole storage."""
     kind = type(value)
     if kind in _PLAIN:
         return value
@@ -69,7 +69,7 @@ def _copied_tensor(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def compact(tensor: torch.Tensor) -> torch.Tensor:
-    """The same elements, of memory that has hardly more than them: who writes a part of a large tensor writes all."""
+    """Returns the tensor, or a copy if it is part of a larger storage, all of which would be written with it."""
     if tensor.layout is not torch.strided:
         return tensor
     has_more = tensor.untyped_storage().nbytes() > tensor.numel() * tensor.element_size()
@@ -77,7 +77,7 @@ def compact(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def num_bytes(sample: Any) -> int:
-    """About as many as `sample` takes in memory."""
+    """Estimates how many bytes of memory `sample` takes."""
     kind = type(sample)
     if isinstance(sample, torch.Tensor):
         return sample.numel() * sample.element_size() + sys.getsizeof(sample)

@@ -1,4 +1,4 @@
-"""A data set whose samples are made once, and kept."""
+"""A data set that keeps its samples."""
 
 from __future__ import annotations
 
@@ -23,31 +23,32 @@ from fastload._process._distributed import rank_on_machine
 
 
 class CachedDataset(Dataset[Any]):
-    """Samples of a map-style data set, made once and kept: in memory, or in a file for later runs as well.
+    """Keeps the samples of a map-style data set: in memory, or in a file for later runs as well.
 
-    The first to ask for a sample makes it, whichever thread or process that is, and keeps it; nothing is ever thrown
-    out. Whatever draws random numbers belongs behind it: ``CachedDataset(base).map(augment)``. Where samples cannot be
-    kept or read, they are made anew. It pickles as its arguments.
+    The first thread that asks for a sample makes and keeps it; samples are never thrown out. Two processes with one
+    file may both make a sample that they need at the same time. Random transforms belong after it:
+    ``CachedDataset(base).map(augment)``. Samples that cannot be kept or read are made anew. It pickles as its
+    arguments.
 
     Args:
-        dataset: The samples, by index or by any key that `key` takes. It is asked by the thread that wants a sample.
-        path: A file for them, on a disk of this machine; any number of processes may use it at once. None: they stay
-            in this process, for all its threads, tensors on a GPU there.
-        max_bytes: How much is kept, an int or a size such as ``"200G"`` or ``"1.5TiB"``: of the file, or about of the
-            samples in memory. What comes later is made each time. None: no limit.
-        key: Called with an index, returns a str, an int or bytes that names the sample. None:
-            ``dataset.get_cache_key``, and where there is none, the index with the data set's class and length.
-        serializer: How samples get into the file. "torch": as torch.save() writes tensors, arrays, numbers, texts,
-            bytes, and lists, tuples, dicts and sets of these; reading runs no code. "pickle": anything that pickles.
+        dataset: The samples, by index or by any key that `key` takes. The thread that needs a sample calls it.
+        path: A file for the samples, on a disk of this machine; any number of processes may use it at once. None: they
+            stay in this process, for all its threads, and tensors stay on a GPU.
+        max_bytes: Limit on the file, or on the estimated size of the samples in memory: an int, or a size such as
+            ``"200G"`` or ``"1.5TiB"``. Further samples are made each time. None: no limit.
+        key: A function that takes an index and returns a str, an int or bytes as the name of the sample. None:
+            ``dataset.get_cache_key``, or if there is none, the index with the data set's class and length.
+        serializer: The format in the file. "torch": torch.save() with tensors, arrays, numbers, texts, bytes, and
+            lists, tuples, dicts and sets of these; reading runs no code. "pickle": anything that pickles.
         to: Device on which tensors are kept and handed out. None: the one they were made on.
-        copy: Whether samples in memory are copied when they are handed out. False: all get the same objects, which
-            nobody may change.
-        version: Samples are found only by who gives the same text: change it when `dataset` makes others.
+        copy: Whether samples in memory are copied when they are handed out. False: every caller gets the same objects,
+            which must not be changed.
+        version: A text that is part of every sample's name: change it when `dataset` makes other samples.
 
     Raises:
-        TypeError: `dataset` is not map-style, or `key` is no function.
+        TypeError: `dataset` is not map-style, or `key` is not a function.
         ValueError: An argument has a value that is not allowed, or `path` is a file of something else or on a network.
-        OSError: `path` cannot be made.
+        OSError: `path` cannot be created.
 
     Example:
         >>> images = fastload.ImageFiles(["cat.jpg"] * 8, range(8), transform=transform)
@@ -106,19 +107,20 @@ class CachedDataset(Dataset[Any]):
     def fill(self, progress: bool = True, to: str | torch.device | None = "cpu") -> int:
         """Makes all samples that are not kept yet, in the calling thread, where the data set may use the GPU.
 
-        The ranks of one machine share the work if they have one file. What was made stays when this is interrupted.
+        The ranks on one machine share the work if they use one file: each rank begins with its own share, and then
+        makes samples that the others have not made yet. An interrupt loses no finished sample.
 
         Args:
-            progress: Whether standard error says how far it is, if it takes longer than two seconds.
+            progress: Whether to show the progress on standard error if it takes longer than two seconds.
             to: Device on which tensors of these samples are kept; None: see the class.
 
         Returns:
-            How many samples of the data set are kept. Fewer than there are: `max_bytes` or the disk has no more room,
-            and the others were not made.
+            The number of samples that are kept. If it is less than the length, `max_bytes` or the disk has no more
+            room, and the other samples were not made.
 
         Raises:
             TypeError: The data set has no length, or a sample cannot be kept.
-            ValueError: `to` is no device.
+            ValueError: `to` is not a device.
 
         Example:
             >>> clouds = [torch.rand(100, 3) for _ in range(4)]
@@ -135,10 +137,11 @@ class CachedDataset(Dataset[Any]):
         return num_kept
 
     def map(self, function: Callable[[Any], Any]) -> MappedDataset:
-        """The data set whose samples are what `function` makes of these, each time they are asked for.
+        """Returns a data set that applies `function` to the samples of this one, each time they are asked for.
 
         Args:
-            function: Called with a sample, in the worker that loads it, with that worker's random numbers.
+            function: A function of a sample. It runs in the worker that loads the sample, with that worker's random
+                numbers.
 
         Returns:
             A map-style data set that uses the same cache.
@@ -154,7 +157,7 @@ class CachedDataset(Dataset[Any]):
         return MappedDataset(self, function)
 
     def clear(self) -> None:
-        """Lets go of all samples, in a file those of other data sets, too.
+        """Drops all samples, in a file also the samples of other data sets.
 
         Example:
             >>> cached = fastload.CachedDataset([1, 2, 3])
@@ -178,7 +181,7 @@ class CachedDataset(Dataset[Any]):
         return self._samples.has(key)
 
     def _kept(self, index: Any, key: bytes, to: torch.device | None) -> Any:
-        """A new sample, which is kept from now on."""
+        """Makes a sample and keeps it."""
         sample = self._made(index, to)
         self._samples.put(key, sample)
         if self._arguments["path"] is None:
@@ -190,11 +193,11 @@ class CachedDataset(Dataset[Any]):
 
 
 class MappedDataset(Dataset[Any]):
-    """What :meth:`CachedDataset.map` returns: `function` of each sample of `dataset`.
+    """The result of :meth:`CachedDataset.map`: applies `function` to each sample of `dataset`.
 
     Args:
         dataset: The samples.
-        function: Called with a sample, returns what is handed out.
+        function: A function that takes a sample and returns the sample to hand out.
 
     Raises:
         TypeError: `function` cannot be called.
@@ -213,7 +216,7 @@ class MappedDataset(Dataset[Any]):
         return self.function(self.dataset[index])
 
     def map(self, function: Callable[[Any], Any]) -> MappedDataset:
-        """See :meth:`CachedDataset.map`."""
+        """Returns a data set that applies a further function; see :meth:`CachedDataset.map`."""
         return MappedDataset(self, function)
 
     def __repr__(self) -> str:
@@ -262,7 +265,7 @@ def _progress(is_shown: bool) -> Iterator[Callable[[float, float], None]]:
 
 
 def _warn_in_worker_process() -> None:
-    """What one keeps in memory ends with it. A worker thread is not the main thread of its process."""
+    """Warns once in a worker process, which loses its memory at its end. Worker threads are not the main thread."""
     info = get_worker_info()
     if info is not None and info.id == 0 and threading.current_thread() is threading.main_thread():
         warnings.warn(

@@ -1,4 +1,4 @@
-"""Samples kept in a file, for this process and later ones."""
+"""Samples in a file, for this process and later ones."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 def open_file_samples(
     path: Path, max_bytes: int | None, serializer: SerializerName, to: torch.device | None
 ) -> Samples:
-    """The samples in the file `path`, or none where the disk has no room for it, with a warning.
+    """Opens the samples in the file `path`; if the disk has no room for it, warns and returns NoSamples.
 
     Raises:
-        ValueError: It is a file of something else, on a file system of a network, or not to be believed.
-        OSError: It cannot be made, and not for want of room.
+        ValueError: It is a file of something else, on a network file system, or not to be trusted.
+        OSError: It cannot be created, for another reason than a full disk.
     """
     if path.is_dir():
         raise ValueError(f"path={str(path)!r} is a folder, and must name a file")
     path.parent.mkdir(parents=True, exist_ok=True)
-    path = Path(os.path.realpath(path))  # as SQLite names what lies beside it
+    path = Path(os.path.realpath(path))  # as SQLite names the files beside it
     if is_remote(kind := file_system_of(path.parent)):
         raise ValueError(
             f"path={str(path)!r} is on a file system of type {kind}, where SQLite's locks and its shared memory do not "
@@ -58,13 +58,13 @@ def open_file_samples(
 
 
 class FileSamples(Samples):
-    """See Samples.
+    """Samples kept in a SampleFile.
 
     Args:
-        file: Where they are.
-        max_bytes: That the file may have; None: as the disk has room.
-        serializer: How they are written.
-        to: Where tensors go that are read; None: where they were.
+        file: The file.
+        max_bytes: Limit on its size; None: the room on the disk.
+        serializer: The format in which samples are written.
+        to: Device of tensors that are read; None: the one they were on.
     """
 
     def __init__(
@@ -79,15 +79,13 @@ class FileSamples(Samples):
 
     @property
     def is_full(self) -> bool:
-        """See Samples."""
         return self._is_full or self._file.problem is not None
 
     def has(self, key: bytes) -> bool:
-        """See Samples."""
         return self._file.has(key)
 
     def get(self, key: bytes) -> Any:
-        """See Samples. One that cannot be read is missing."""
+        """Returns a sample; MISSING if it is not kept or cannot be read."""
         data = self._file.get(key)
         if data is None:
             return MISSING
@@ -102,7 +100,7 @@ class FileSamples(Samples):
             return MISSING
 
     def _warn_of_unread(self, error: Exception) -> None:
-        """The row is whole, and what is in it is not for this process: a class is gone, or a GPU."""
+        """Warns once of a row that is whole but useless to this process: a class or a GPU is missing."""
         if not self._first_warning.acquire(blocking=False):
             return
         text = str(error).partition("\n")[0]
@@ -114,61 +112,53 @@ class FileSamples(Samples):
         )
 
     def put(self, key: bytes, sample: Any) -> None:
-        """See Samples. Raises TypeError: the serializer does not write it."""
+        """Keeps a sample if there is room. Raises TypeError if the serializer does not write it."""
         if not self.is_full:
             self._is_full = not self._file.put(key, self._serializer.dump(sample), self._max_bytes)
 
     def turn(self, key: bytes) -> AbstractContextManager[None]:
-        """See Samples."""
         return self._file.turns.turn(key)
 
     def clear(self) -> None:
-        """See Samples."""
         self._file.clear()
         self._is_full = False
 
     def describe(self) -> str:
-        """See Samples."""
         return f"samples in {str(self._file.path)!r}"
 
 
 class NoSamples(Samples):
-    """See Samples: none is kept."""
+    """Keeps no samples."""
 
     @property
     def is_full(self) -> bool:
-        """See Samples."""
         return True
 
     def has(self, key: bytes) -> bool:
-        """See Samples."""
         return False
 
     def get(self, key: bytes) -> Any:
-        """See Samples."""
         return MISSING
 
     def put(self, key: bytes, sample: Any) -> None:
-        """See Samples."""
+        pass
 
     def turn(self, key: bytes) -> AbstractContextManager[None]:
-        """See Samples."""
         return contextlib.nullcontext()
 
     def clear(self) -> None:
-        """See Samples."""
+        pass
 
     def describe(self) -> str:
-        """See Samples."""
         return "no samples"
 
 
 def _check_trust(path: Path) -> None:
-    """Pickles run code: nobody else may have written them."""
+    """Raises ValueError if another user may have written the file: pickles run code."""
     for file in (path, path.with_name(f"{path.name}-wal")):
         with contextlib.suppress(FileNotFoundError):
             if (reason := distrust(file.stat())) is not None:
                 raise ValueError(
-                    f"path={str(file)!r} is not used with serializer='pickle', because {reason}, and to read pickles "
-                    "runs code of who has written them. Make it your own file (chmod go-w), or use serializer='torch'"
+                    f"path={str(file)!r} is not used with serializer='pickle', because {reason}, and reading pickles "
+                    "runs the code of their writer. Make it your own file (chmod go-w), or use serializer='torch'"
                 )

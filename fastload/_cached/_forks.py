@@ -1,4 +1,4 @@
-"""Forks, and what a child must not find open or half done."""
+"""Delays forks until a child would find nothing open or half done."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _LONGEST_SECONDS = 1.0
 
 
 class ClosedForForks(Protocol):
-    """What is closed before the process forks."""
+    """An object that is closed before the process forks."""
 
     def before_fork(self) -> None:
-        """Called when no thread is inside of a block; afterwards it is opened again by who needs it."""
+        """Closes it. It is called when no thread is in a block; the next user opens the object again."""
 
 
 class Forks:
-    """Keeps forks away from blocks of code, and has things closed meanwhile. Thread-safe."""
+    """Keeps forks away from blocks of code, and has objects closed before a fork. Thread-safe."""
 
     def __init__(self) -> None:
         self._closed: LiveObjects[ClosedForForks] = LiveObjects()
@@ -29,12 +29,12 @@ class Forks:
         os.register_at_fork(before=self._wait, after_in_parent=self._go_on, after_in_child=self._begin)
 
     def add(self, closed: ClosedForForks) -> None:
-        """Has it closed for forks as long as it lives."""
+        """Registers an object to be closed before each fork as long as it lives."""
         self._closed.add(closed)
 
     @contextlib.contextmanager
     def kept_away(self) -> Iterator[None]:
-        """A block that a fork waits for."""
+        """Marks a block that a fork waits for."""
         changed = self._changed
         with changed:
             changed.wait_for(lambda: not self._is_forking)
@@ -47,13 +47,13 @@ class Forks:
                 changed.notify_all()
 
     def _begin(self) -> None:
-        """In a child, too."""
+        """Sets up a process with no thread in a block; also called in a child."""
         self._changed = threading.Condition()
         self._num_inside = 0
         self._is_forking = False
 
     def _wait(self) -> None:
-        """Not for ever: a thread may wait for the disk."""
+        """Waits until no thread is in a block, but not for ever, because a thread may wait for the disk."""
         with self._changed:
             self._is_forking = True
             self._changed.wait_for(lambda: self._num_inside == 0, _LONGEST_SECONDS)

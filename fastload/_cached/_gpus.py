@@ -1,4 +1,4 @@
-"""Samples that lie on a GPU: the threads that load them have streams of their own."""
+"""Samples on a GPU: the threads that load them have their own streams."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from fastload._delivery._device import moved
 
 
 class Gpus(Protocol):
-    """What is asked of GPUs; tests have others."""
+    """The calls that are made to GPUs; tests replace them."""
 
     def is_on_device(self, tensor: torch.Tensor, /) -> bool: ...
     def synchronize(self, tensor: torch.Tensor, /) -> None:
         """Waits for the caller's current stream of the tensor's GPU."""
 
     def record_stream(self, tensor: torch.Tensor, /) -> None:
-        """Memory of the tensor is in use by the caller's current stream."""
+        """Marks the tensor's memory as used by the caller's current stream."""
 
 
 class TorchGpus:
-    """Those of torch."""
+    """torch's GPUs."""
 
     def is_on_device(self, tensor: torch.Tensor) -> bool:
         return tensor.device.type == "cuda"
@@ -38,9 +38,9 @@ GPUS: Gpus = TorchGpus()
 
 
 def finished(sample: Any, to: torch.device | None) -> Any:
-    """`sample` when all that its GPU was asked for is done, with its tensors on `to`; None: where they are.
+    """Returns `sample` with its tensors on `to` after the GPU has finished them; None: where they are.
 
-    It is kept for threads whose streams know nothing of the one it was made on. So the host waits, once a sample.
+    It is kept for threads whose streams do not wait for the stream it was made on. So the host waits, once a sample.
     """
     for tensor in _tensors(sample):
         if GPUS.is_on_device(tensor):
@@ -49,7 +49,7 @@ def finished(sample: Any, to: torch.device | None) -> Any:
 
 
 class _To:
-    """See Place."""
+    """A place for moved(): a device."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -62,12 +62,12 @@ class _To:
 
 
 def on(sample: Any, to: torch.device | None) -> Any:
-    """`sample` with its tensors on `to`; None: where they are. Nothing of that is queued only."""
+    """Returns `sample` with its tensors on `to`, with all copies finished; None: where they are."""
     return sample if to is None else moved(sample, _To(to))
 
 
 def _tensors(sample: Any) -> Iterator[torch.Tensor]:
-    """Those that moved() finds."""
+    """Yields the tensors that moved() finds."""
     waiting = [sample]
     seen: dict[int, Any] = {}  # by identity: a sample may contain one often, and itself
     while waiting:

@@ -1,4 +1,4 @@
-"""What names a sample in a cache."""
+"""The names of samples in a cache."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class SampleKeys:
     """The keys of one data set's samples.
 
     Args:
-        dataset: Asked for ``get_cache_key``, where there is no `key`.
-        key: Called with an index; None: see `dataset`, and where that has none, indexes are names.
-        parts: What else has to be equal for a sample to be the one that is asked for.
+        dataset: The data set, whose ``get_cache_key`` is used without a `key`.
+        key: A function of an index; None: ``get_cache_key``, or the index itself if there is none.
+        parts: Further texts that are part of every name.
     """
 
     def __init__(self, dataset: Any, key: Callable[[Any], Key] | None, parts: tuple[str, ...]) -> None:
@@ -29,10 +29,10 @@ class SampleKeys:
             self._parts += (type(dataset).__module__, type(dataset).__qualname__, str(self._length))
 
     def of(self, index: Any) -> bytes:
-        """Of one sample: 16 bytes, as good as random.
+        """Returns the key of one sample: 16 bytes, as good as random.
 
         Raises:
-            TypeError: The key is no str, int or bytes.
+            TypeError: The key is not a str, an int or bytes.
         """
         name = self._name(index) if self._key is None else self._key(index)
         if not isinstance(name, (str, int, bytes)):
@@ -48,7 +48,7 @@ class SampleKeys:
         return hashed.digest()
 
     def _name(self, index: Any) -> Key:
-        """An index; a negative one counts from the end, and is the same sample."""
+        """Returns the name of an index; a negative one counts from the end, and names the same sample."""
         if isinstance(index, (str, bytes)):
             return index
         try:

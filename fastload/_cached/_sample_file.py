@@ -1,12 +1,12 @@
 """One SQLite file with samples, as one process uses it.
 
 Note [connections]
-A thread takes a connection for each look at the file, and gives it back: threads read side by side, and a thread that
-ends leaves nothing open. None is open while the process forks. SQLite counts the locks that the process has on a file,
-and a child that found them counted would take itself to have them, too, when the system has given it none: others would
-then take the journal away under its feet. So a fork waits until no thread is inside of SQLite, all connections are
-closed, and parent and child open new ones when they need them. Where a thread does not come out in time, the child
-leaves the file alone, and keeps what is open as it is until it ends, whatever ends it.
+A thread takes a connection for each access to the file, and gives it back. So threads read side by side, and a thread
+that ends leaves nothing open. No connection is open while the process forks: SQLite counts the locks that the process
+has on a file, and a child would inherit the counts without the locks, which the system does not give to children. Other
+processes would then delete the journal while the child uses it. So a fork waits until no thread is inside of SQLite,
+all connections are closed, and parent and child open new ones when they need them. If a thread does not come out in
+time, the child does not use the file, and keeps the inherited connections as they are until it ends in any way.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from fastload._cached._turns import Turns
 from fastload._display._units import in_bytes
 from fastload._process._locked import Locked
 
-# "fls1", of PRAGMA application_id; and what raises when rows mean something else.
+# "fls1", for PRAGMA application_id; and the version of the rows' format.
 _APPLICATION = 0x666C7331
 _FORMAT = 1
-# Rows are large, and SQLite reads page by page.
+# SQLite reads page by page, and rows are large.
 _PAGE_BYTES = 16 << 10
-# What a row takes besides its sample: the key twice, and half a page that is not full.
+# The bytes of a row besides its sample: the key twice, and half a page that is not full.
 _ROW_BYTES = _PAGE_BYTES // 2
-_MAX_SAMPLE_BYTES = 10**9 - _ROW_BYTES  # SQLite's own limit of a row
+_MAX_SAMPLE_BYTES = 10**9 - _ROW_BYTES  # SQLite's own limit on a row
 _BUSY_SECONDS = 30.0
 _BUSY_PAUSE_SECONDS = 0.002
 _TABLE = "CREATE TABLE samples (key BLOB PRIMARY KEY, checksum INTEGER NOT NULL, data BLOB NOT NULL)"
@@ -47,20 +47,20 @@ _HEAD = (
     "FROM pragma_application_id, pragma_user_version"
 )
 
-# Python cannot say all that SQLite says of a damaged file.
+# Python cannot decode all messages of SQLite on a damaged file.
 FAULTS = (sqlite3.Error, UnicodeDecodeError)
 
-# Connections of parents, in use when they forked. Each has a reference more than this one, so that no end of the
-# interpreter closes it.
+# Connections of parents that were in use at the fork. Each has one more reference than this one, so that the end of the
+# interpreter does not close it.
 _inherited: list[list[sqlite3.Connection]] = []
 
 
 class ForeignFileError(ValueError):
-    """A file that is not one of samples."""
+    """The file is not a file of samples."""
 
 
 def open_sample_file(path: Path) -> SampleFile:
-    """The file of this process; see SampleFile."""
+    """Opens a file, or returns the object that this process already has for it; see SampleFile."""
     with _opening:
         with contextlib.suppress(FileNotFoundError):
             if (found := _opened.get(_identity(path))) is not None:
@@ -75,21 +75,21 @@ def _identity(path: Path) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-# By device and inode, so that two names of a file are one, and another file of the same name is another one.
+# By device and inode: two names of one file share an object, and a new file of the same name gets its own.
 _opened: weakref.WeakValueDictionary[tuple[int, int], SampleFile] = weakref.WeakValueDictionary()
 _opening = threading.RLock()
 
 
 class SampleFile(Locked):
-    """One file, of which a process has one object. Thread-safe.
+    """One file; a process has one object for it. Thread-safe.
 
     Args:
-        path: Of the file, which is made where it is missing.
+        path: Path of the file, which is created if it is missing.
 
     Attributes:
-        path: The same.
-        turns: Whose turn it is in this process.
-        problem: Why nothing is kept any more; None: it is.
+        path: The path.
+        turns: The samples that threads of this process make just now.
+        problem: Why no samples are kept any more; None if they are.
 
     Raises:
         ForeignFileError: It is a file of something else.
@@ -109,14 +109,14 @@ class SampleFile(Locked):
         self._set_up()
 
     def before_fork(self) -> None:
-        """See Note [connections]."""
+        """Closes the connections: Note [connections]."""
         with self._lock:
             self._close(self._idle)
             self._all = [connection for connection in self._all if connection not in self._idle]
             self._idle = []
 
     def after_fork(self) -> None:
-        """See Locked, and Note [connections]."""
+        """Gives up the file in a child with inherited connections: Note [connections]."""
         super().after_fork()
         if not self._all:
             return
@@ -139,7 +139,7 @@ class SampleFile(Locked):
     # ---- rows ------------------------------------------------------------------------------------------------------
 
     def has(self, key: bytes) -> bool:
-        """Whether there is a row."""
+        """Returns whether there is a row."""
         if self._is_lost:
             return False
         with self._failing_softly("read"), self._connection() as connection:
@@ -147,7 +147,7 @@ class SampleFile(Locked):
         return False
 
     def get(self, key: bytes) -> bytes | None:
-        """The bytes of a sample; None where there are none, or they are not those that were put."""
+        """Returns the bytes of a sample; None if there is no row or its checksum is wrong."""
         if self._is_lost:
             return None
         with self._failing_softly("read"), self._connection() as connection:
@@ -158,10 +158,10 @@ class SampleFile(Locked):
         return None
 
     def put(self, key: bytes, data: bytes, max_bytes: int | None) -> bool:
-        """Keeps a sample, in the place of a row with this key.
+        """Keeps a sample; it replaces any row with this key.
 
         Returns:
-            Whether the file has room for it, in `max_bytes`. It may have none for another reason: see `problem`.
+            Whether `max_bytes` has room for it. If it was not kept for another reason, `problem` says so.
         """
         if self.problem is not None:
             return True
@@ -175,7 +175,7 @@ class SampleFile(Locked):
         return True
 
     def clear(self) -> None:
-        """Removes all rows. The file keeps its size, and what is put next uses it."""
+        """Removes all rows. The file keeps its size for the next samples."""
         if self._is_lost:
             return
         self.problem = None
@@ -198,7 +198,7 @@ class SampleFile(Locked):
                     self._idle.append(connection)
 
     def _open(self) -> sqlite3.Connection:
-        # The other characters of a name are a question, a fragment and an escape to SQLite.
+        # SQLite would read other characters of a name as a query, a fragment or an escape.
         name = urllib.parse.quote(os.fsencode(self.path.absolute()))
         connection = sqlite3.connect(
             f"file:{name}?mode=rw",
@@ -208,9 +208,9 @@ class SampleFile(Locked):
             check_same_thread=False,
         )
         try:
-            # A power failure may take the last samples, and leaves the others whole.
+            # A power failure may lose the last samples; the others stay whole.
             connection.execute("PRAGMA synchronous = NORMAL")
-            # Somebody else may have written the file.
+            # Another user may have written the file.
             connection.execute("PRAGMA trusted_schema = OFF")
             connection.execute("PRAGMA cell_size_check = ON")
         except BaseException:
@@ -221,8 +221,10 @@ class SampleFile(Locked):
         return connection
 
     def _set_up(self) -> None:
-        """Makes the file, unless it is there. One that is is opened by SQLite alone: to close any descriptor of it lets
-        go of the locks that SQLite has."""
+        """Creates the file unless it exists.
+
+        Only SQLite opens an existing file: closing any other descriptor of it would release SQLite's locks.
+        """
         try:
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
         except FileExistsError:
@@ -234,13 +236,13 @@ class SampleFile(Locked):
         except sqlite3.OperationalError:
             raise
         except FAULTS as error:
-            # Of a file that was ours the head says so.
+            # A damaged file of samples still has our application id in its header.
             if self._application() == _APPLICATION:
                 raise
             raise ForeignFileError(self._refused(f"it is no file of samples ({error})")) from error
 
     def _make(self, connection: sqlite3.Connection) -> None:
-        """Makes the table if there is none. Several processes may do so at once."""
+        """Creates the table if there is none. Several processes may do so at once."""
         is_new = self._is_empty(connection)
         if is_new:
             connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
@@ -254,7 +256,7 @@ class SampleFile(Locked):
                 connection.execute(f"PRAGMA user_version = {_FORMAT}")
 
     def _is_empty(self, connection: sqlite3.Connection) -> bool:
-        """Whether nothing is in the file yet, or what a process left that was killed while it made it."""
+        """Returns whether the file has no table yet, even if a process was killed while it created the file."""
         application, version, num_tables = connection.execute(_HEAD).fetchone()
         if application == version == num_tables == 0:
             return True
@@ -265,7 +267,7 @@ class SampleFile(Locked):
         return False
 
     def _application(self) -> int:
-        """What the head of the file says, where SQLite does not read it."""
+        """Returns the application id in the header of a file that SQLite does not read."""
         with self.path.open("rb") as file:
             return int.from_bytes(file.read(72)[68:], "big")
 
@@ -278,7 +280,7 @@ class SampleFile(Locked):
 
     @contextlib.contextmanager
     def _failing_softly(self, what: str) -> Iterator[None]:
-        """What SQLite cannot do is said once, and costs time only: the samples are made anew."""
+        """Turns SQLite's errors into a single warning. They only cost time, because the samples are made anew."""
         try:
             yield
         except FAULTS as error:
@@ -318,13 +320,13 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
         yield
         connection.execute("COMMIT")
     except BaseException:
-        with contextlib.suppress(sqlite3.Error):  # some faults have ended it
+        with contextlib.suppress(sqlite3.Error):  # some faults have already ended it
             connection.execute("ROLLBACK")
         raise
 
 
 def _used_bytes(connection: sqlite3.Connection) -> int:
-    """Of the file, with what is still in its journal, and without what can be used anew."""
+    """Returns the used bytes of the file, including its journal and without free pages."""
     return (_asked(connection, "page_count") - _asked(connection, "freelist_count")) * _asked(connection, "page_size")
 
 

@@ -44,7 +44,7 @@ class Samples(ABC):
 
     @abstractmethod
     def turn(self, key: bytes) -> AbstractContextManager[None]:
-        """Lets the calling thread make a sample: Note [who makes a sample]."""
+        """Lets the calling thread make a sample: Note [made once]."""
 
     @abstractmethod
     def clear(self) -> None:
@@ -76,28 +76,25 @@ class MemorySamples(Locked, Samples):
 
     @property
     def is_full(self) -> bool:
-        """See Samples."""
         return self._is_full
 
     def has(self, key: bytes) -> bool:
-        """See Samples."""
         return key in self._samples
 
     def get(self, key: bytes) -> Any:
-        """See Samples."""
         found = self._samples.get(key, MISSING)
         if found is MISSING:
             return MISSING
         return on(own_copy(found) if self._copies else found, self._to)
 
     def put(self, key: bytes, sample: Any) -> None:
-        """See Samples. Raises TypeError if the sample cannot be copied."""
+        """Keeps a sample if there is room. Raises TypeError if it cannot be copied."""
         if self._is_full:
             return
         kept = finished(own_copy(sample), None) if self._copies else sample
         size = 0 if self._max_bytes is None else num_bytes(kept)
         with self._lock:
-            if key in self._samples:  # made twice: see Note [who makes a sample]
+            if key in self._samples:  # made twice: see Note [made once]
                 return
             if self._max_bytes is not None and self._num_bytes + size > self._max_bytes:
                 self._is_full = True
@@ -106,17 +103,14 @@ class MemorySamples(Locked, Samples):
             self._samples[key] = kept
 
     def turn(self, key: bytes) -> AbstractContextManager[None]:
-        """See Samples."""
         return self._turns.turn(key)
 
     def clear(self) -> None:
-        """See Samples."""
         with self._lock:
             self._samples = {}
             self._num_bytes = 0
             self._is_full = False
 
     def describe(self) -> str:
-        """See Samples."""
         most = "" if self._max_bytes is None else f" in at most {in_bytes(self._max_bytes)}"
         return f"{counted(len(self._samples), 'sample')} in memory{most}"

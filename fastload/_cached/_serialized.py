@@ -1,10 +1,10 @@
 """Samples as bytes.
 
 Note [plain samples]
-torch.save() writes pickles, and torch.load(weights_only=True) makes nothing of one but tensors, numbers, texts and
-containers: no code of a file that somebody else has written runs. It knows no arrays, bytes, complex numbers and sets,
-and depends on torch's version in what else it knows. So a sample is put into words that all versions know: what is
-neither a tensor nor a number or text is a list, [what it is, its parts].
+torch.save() writes pickles, and torch.load(weights_only=True) reads only tensors, numbers, texts and containers from
+them: it runs no code from a file that another user has written. It does not know arrays, bytes, complex numbers and
+sets, and its other types depend on torch's version. So a sample is described in types that all versions know: anything
+but a tensor, number or text is a list, [name of its type, its parts].
 """
 
 from __future__ import annotations
@@ -27,36 +27,33 @@ _NAMES: dict[type, str] = {list: "list", tuple: "tuple", set: "set", frozenset: 
 
 
 class Serializer(ABC):
-    """How samples become bytes."""
+    """A conversion of samples to bytes and back."""
 
     @abstractmethod
     def dump(self, sample: Any) -> bytes:
-        """Raises TypeError: It holds what this one does not write."""
+        """Converts a sample to bytes. Raises TypeError if it holds something that this serializer does not write."""
 
     @abstractmethod
     def load(self, data: bytes, to: torch.device | None) -> Any:
-        """What was dumped; tensors on `to`, or where they were."""
+        """Returns the sample that was dumped, with tensors on `to`, or where they were."""
 
 
 class PlainSerializer(Serializer):
-    """See Note [plain samples]."""
+    """Writes plain samples: Note [plain samples]."""
 
     def dump(self, sample: Any) -> bytes:
-        """See Serializer."""
         return _saved(_described(sample, "the sample"))
 
     def load(self, data: bytes, to: torch.device | None) -> Any:
-        """See Serializer."""
-        # What stands for an array is to stay on the host.
+        # The tensors that represent arrays have to stay on the host.
         place = None if to is None else "cpu"
         return on(_rebuilt(torch.load(io.BytesIO(data), map_location=place, weights_only=True)), to)
 
 
 class PickleSerializer(Serializer):
-    """Any object that pickles. To load one runs what its bytes say."""
+    """Writes any object that pickles. Loading runs the code that the bytes name."""
 
     def dump(self, sample: Any) -> bytes:
-        """See Serializer."""
         try:
             return _saved(compact(sample) if type(sample) is torch.Tensor else sample)
         except MemoryError:
@@ -68,7 +65,6 @@ class PickleSerializer(Serializer):
             ) from error
 
     def load(self, data: bytes, to: torch.device | None) -> Any:
-        """See Serializer."""
         return torch.load(io.BytesIO(data), map_location=to, weights_only=False)
 
 
@@ -99,8 +95,8 @@ def _described(value: Any, where: str) -> Any:
         return ["array" if kind is np.ndarray else "number", _as_tensor(_npy(np.asanyarray(value)))]
     raise TypeError(
         f"{where} is a {kind.__module__}.{kind.__qualname__}, and serializer='torch' keeps tensors, arrays, numbers, "
-        "texts, bytes, None, and lists, tuples, dicts and sets of these. Return such from the data set, or pass "
-        "serializer='pickle', which keeps anything that pickles; a file of pickles runs code of who has written it"
+        "texts, bytes, None, and lists, tuples, dicts and sets of these. Return these from the data set, or pass "
+        "serializer='pickle', which keeps anything that pickles; reading a file of pickles runs its writer's code"
     )
 
 
@@ -126,7 +122,7 @@ def _as_tensor(data: bytes) -> torch.Tensor:
 
 
 def _npy(array: np.ndarray[Any, Any]) -> bytes:
-    """As NumPy writes it to a file, with its type, shape and order."""
+    """Returns the array as NumPy writes it to a file, with its type, shape and order."""
     file = io.BytesIO()
     np.save(file, array, allow_pickle=False)
     return file.getvalue()

@@ -1,6 +1,6 @@
 """The threads that make samples, so that each sample is made once in a process.
 
-Note [who makes a sample]
+Note [made once]
 The first thread that asks for a sample makes it, and the others that ask for the same sample wait. A thread that makes
 a sample waits for no other: a data set may ask its own cache for other samples, and two threads that wait for each
 other would wait for ever. So a sample may be made twice there. Processes do not wait for each other at all: two of them
@@ -24,7 +24,6 @@ class Turns(Locked):
         self._begin()
 
     def after_fork(self) -> None:
-        """See Locked."""
         super().after_fork()
         self._begin()
 
@@ -34,7 +33,7 @@ class Turns(Locked):
 
     @contextlib.contextmanager
     def turn(self, key: bytes) -> Iterator[None]:
-        """Marks the sample `key` as made by the calling thread; see Note [who makes a sample] for when it waits."""
+        """Marks the sample `key` as made by the calling thread; see Note [made once] for when it waits."""
         turn, thread = object(), threading.get_ident()
         try:
             with self._changed:

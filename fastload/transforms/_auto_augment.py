@@ -1,7 +1,7 @@
-"""RandAugment, TrivialAugmentWide and AutoAugment as the list of every operation that they choose from.
+"""RandAugment, TrivialAugmentWide and AutoAugment as lists of all operations that they choose from.
 
-Magnitudes come from the user's own object, and the matrices of what moves pixels from torchvision's and Pillow's own
-code, run on an image that only records them.
+Magnitudes come from the user's own object. The matrices of operations that move pixels come from torchvision's and
+Pillow's own code, run on an image that only records them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fastload.transforms._color import posterize_op
 from fastload.transforms._recorded_image import RecordedImage
 from fastload.transforms._stage import Family, RunsInPythonError, Size, StageContext
 
-# Operation -> (its magnitudes, None where it has none, and whether a sign is drawn for them).
+# Operation -> (its magnitudes, or None if it has none; whether a sign is drawn for them).
 _Space = dict[str, tuple[tuple[float, ...] | None, bool]]
 
 _MOVES = frozenset({"ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate"})
@@ -67,7 +67,7 @@ class _Enumerator:
     def choice(
         self, name: str, magnitudes: tuple[float, ...], is_signed: bool, probability: float = 1.0
     ) -> _native.PolicyChoice:
-        """Bin after bin; the positive one first where there is a sign."""
+        """Returns the choice with its operations bin after bin, the positive one first if there is a sign."""
         kind: Any = type(self._transform)
         moves = (self._transform.interpolation, self._fill) if name in _MOVES else None
         ops = _enumerated(kind, self.family, name, magnitudes, is_signed, self.size, moves)
@@ -75,7 +75,7 @@ class _Enumerator:
 
 
 def _listed(magnitudes: Any) -> tuple[float, ...] | None:
-    """v1 has a 0-dimensional tensor where an operation has no magnitude."""
+    """Lists magnitudes; None for v1's 0-dimensional tensor, which means that an operation has none."""
     return tuple(magnitudes.tolist()) if magnitudes.ndim > 0 else None
 
 
@@ -90,7 +90,7 @@ def _enumerating(
         except Exception as error:
             if is_interrupt(error):
                 raise
-            # What torchvision would raise for a sample, it raises then, in Python.
+            # If torchvision would raise for a sample, it will do so in Python.
             raise RunsInPythonError(f"listing its operations raises {type(error).__name__}: {error}") from error
 
     return lower_policy
@@ -161,10 +161,12 @@ def _enumerated(
     size: Size,
     moves: tuple[Any, tuple[int, int, int]] | None,
 ) -> tuple[_native.PixelOp, ...]:
-    """Cached, because a policy has hundreds and is the same in every epoch; nobody changes them.
+    """Lists the operations for the magnitudes.
+
+    Cached, because a policy has hundreds of operations, which are the same in every epoch and never change.
 
     Args:
-        moves: Interpolation and fill of what moves pixels; None of anything else.
+        moves: Interpolation and fill of operations that move pixels; None for others.
     """
     signs = (1.0, -1.0) if is_signed else (1.0,)
     values = [magnitude * sign for magnitude in magnitudes for sign in signs]
@@ -180,7 +182,7 @@ def _recorded_op(
     if family == "v1":
         _recognize.auto_augment_v1()._apply_op(image, name, magnitude, interpolation=mode, fill=fill)
     else:
-        # The method uses nothing of its object, and a cached result must not keep the user's alive.
+        # The method does not use its object, and a cached result must not keep the user's object alive.
         bare = kind.__new__(kind)
         bare._apply_image_or_video_transform(image, name, magnitude, interpolation=mode, fill={"others": fill})
     if image.op is None:

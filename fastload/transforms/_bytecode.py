@@ -1,4 +1,4 @@
-"""Which functions do exactly what a pattern does: a proof for every input, which no number of tries would be."""
+"""Proofs that a function does exactly what a pattern does, for every input; no number of tries would prove that."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import inspect
 from types import CodeType, FunctionType
 from typing import Any
 
-# What a call of such a function is, besides the call of its code.
+# The flags that decide what a call of a function does besides running its code.
 _KINDS = (
     inspect.CO_VARARGS
     | inspect.CO_VARKEYWORDS
@@ -19,10 +19,10 @@ _KINDS = (
 
 
 def names_in(function: object, pattern: Any) -> tuple[str, ...] | None:
-    """The globals and attributes that `function` names where the pattern names its own, in order of their first use.
+    """Returns the globals and attributes that `function` names instead of the pattern's, in order of their first use.
 
-    None where `function` is not a function that runs the pattern's code, but for these names and those of its
-    variables. What its globals are, and what its `super()` is, is for the caller to look up.
+    Returns None if `function` is not a function, or runs other code than the pattern, apart from these names and the
+    names of its variables. The caller has to look up its globals and its `super()`.
     """
     if type(function) is not FunctionType:
         return None
@@ -43,7 +43,7 @@ def names_in(function: object, pattern: Any) -> tuple[str, ...] | None:
 
 
 def _instructions(code: CodeType) -> list[tuple[str, type, object, str]]:
-    """Without names of its own."""
+    """Returns the instructions without the code's own names."""
     variables, names = (tuple(map(str, range(len(names)))) for names in (code.co_varnames, code.co_names))
     code = code.replace(co_varnames=variables, co_names=names)
     return [(each.opname, type(each.argval), each.argval, each.argrepr) for each in dis.get_instructions(code)]

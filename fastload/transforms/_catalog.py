@@ -19,17 +19,17 @@ LowerOnImage = Callable[[Any, StageContext], list[_native.Step]]
 
 @dataclass(frozen=True)
 class NativeTransform:
-    """What is known about a class of torchvision.
+    """The known properties of a torchvision class.
 
     Attributes:
-        attributes: Names that its objects may have, besides those of every torch module.
-        on_image: Makes the steps on PIL images; None where it does nothing native with them.
-        makes_tensor: It may begin the tensor part.
-        on_tensor: It may stand in the tensor part.
-        keeps_elements: There it changes no element, whatever that is, so it may follow a RandomErasing.
-        erases: It is RandomErasing, which ends the tensor part.
-        parts: Makes the transforms of torchvision's that do together what an object of it does; None where it has
-            steps of its own.
+        attributes: Names that its objects may have, besides the attributes of every torch module.
+        on_image: Makes the steps on PIL images; None if it has none.
+        makes_tensor: Whether it may begin the tensor part.
+        on_tensor: Whether it may be in the tensor part.
+        keeps_elements: Whether it changes no element there, so that it may follow a RandomErasing.
+        erases: Whether it is RandomErasing, which ends the tensor part.
+        parts: Makes the torchvision transforms that together do what an object of the class does; None if it has its
+            own steps.
     """
 
     attributes: frozenset[str]
@@ -54,7 +54,7 @@ def _on_tensor(attributes: str = "", on_image: LowerOnImage | None = None) -> Na
 
 
 def _no_steps(transform: Any, context: StageContext) -> list[_native.Step]:
-    """RGB images pass as they are."""
+    """Returns no steps: RGB images pass unchanged."""
     return []
 
 
@@ -71,7 +71,7 @@ def _parts_of_image_classification(preset: Any) -> list[Any]:
 
 
 _NO_CHANGE = NativeTransform(frozenset(), on_image=_no_steps, on_tensor=True, keeps_elements=True)
-# Behind another one v2 passes tensors on and v1 raises, which the probe finds out.
+# After another one of these, v2 passes tensors on and v1 raises; the probe finds that out.
 _TO_TENSOR = NativeTransform(frozenset(), makes_tensor=True, on_tensor=True, keeps_elements=True)
 
 _BOTH: Mapping[str, NativeTransform] = {
@@ -106,7 +106,7 @@ _BOTH: Mapping[str, NativeTransform] = {
     "Normalize": _on_tensor("mean std inplace"),
     "RandomErasing": NativeTransform(_names("p scale ratio _log_ratio value inplace"), erases=True),
 }
-# torchvision's names for what `weights.transforms()` gives.
+# torchvision's names for the results of `weights.transforms()`.
 _PRESETS: Mapping[str, NativeTransform] = {
     "ImageClassification": NativeTransform(
         _names("crop_size resize_size mean std interpolation antialias"),
@@ -123,11 +123,11 @@ _V2_ONLY: Mapping[str, NativeTransform] = {
 }
 _CATALOG: Mapping[Family, Mapping[str, NativeTransform]] = {"v1": {**_BOTH, **_PRESETS}, "v2": {**_BOTH, **_V2_ONLY}}
 
-# RandomApply is lowered with what it holds, by the driver.
+# RandomApply is lowered by the driver, with its contents.
 NATIVE_NAMES = ", ".join(sorted([*_BOTH, *_PRESETS, "RandomApply", *(f"v2.{name}" for name in _V2_ONLY)]))
 
 
-# What is known about transforms of the user's.
+# The known properties of the user's own transforms.
 _USERS: Mapping[Role, NativeTransform] = {
     "identity": _NO_CHANGE,
     "image identity": _on_image("", _no_steps),
@@ -136,11 +136,11 @@ _USERS: Mapping[Role, NativeTransform] = {
 
 
 def users_transform(transform: Any) -> NativeTransform | None:
-    """What is known about an object of the user's, or None: Note [proved transforms]."""
+    """Returns what is known about an object of the user's, or None: Note [proved transforms]."""
     role = role_of(transform)
     return None if role is None else _USERS[role]
 
 
 def native_transform(kind: type, family: Family) -> NativeTransform | None:
-    """What is known about exactly this class of torchvision's `family`, or None."""
+    """Returns what is known about exactly this class of torchvision's `family`, or None."""
     return _CATALOG[family].get(kind.__name__)

@@ -1,4 +1,4 @@
-"""Native steps of the transforms that give each pixel another value where it is."""
+"""Native steps of the transforms that change the value of each pixel and do not move it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def lower_random_grayscale(transform: Any, context: StageContext) -> list[_nativ
 
 
 def random_op(lower_op: LowerOp) -> Callable[[Any, StageContext], list[_native.Step]]:
-    """The lowering of a transform that does one operation with probability p; v1 compares p as a Python number."""
+    """Returns the lowering of a transform with one operation of probability p; v1 compares p as a Python number."""
 
     def lower(transform: Any, context: StageContext) -> list[_native.Step]:
         threshold = _parameters.item_probability if context.family == "v1" else _parameters.probability

@@ -1,4 +1,4 @@
-"""The steps of a pipeline whose result may be kept, so that the next epoch begins behind them."""
+"""The first steps of a pipeline, whose result may be kept so that the next epoch begins after them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fastload import _native
 from fastload.transforms._lowering import LoweredTransform
 from fastload.transforms._stage import PlacedStep, Size
 
-# What makes images of the files' sizes ones of another size.
+# The steps that change the size of a file's image.
 _SIZING = (
     _native.Resize,
     _native.BoxResize,
@@ -20,14 +20,14 @@ _SIZING = (
 
 
 class NoFirstStepsError(Exception):
-    """Why nothing is worth keeping, as a clause."""
+    """Nothing is worth keeping; the message is a clause that says why."""
 
 
 def first_steps_of(views: Sequence[LoweredTransform]) -> tuple[PlacedStep, ...]:
-    """The steps that all views have in common before the first that draws; never empty.
+    """Returns the steps that all views have in common before the first random one; never empty.
 
     Raises:
-        NoFirstStepsError: They do not fix or reduce the size of images: whole decoded images are 5 times their files.
+        NoFirstStepsError: They do not fix or reduce the size of images: a whole decoded image is 5 times its file.
     """
     first: list[PlacedStep] = []
     steps = [view.steps for view in views]
@@ -38,17 +38,17 @@ def first_steps_of(views: Sequence[LoweredTransform]) -> tuple[PlacedStep, ...]:
         first.append((position, step))
     if any(isinstance(step, _SIZING) for _, step in first):
         return tuple(first)
-    behind = [step for _, step in views[0].steps[len(first) :]]
-    if not behind:
+    rest = [step for _, step in views[0].steps[len(first) :]]
+    if not rest:
         part = "transform's native part" if views[0].python_part else "transform"
         raise NoFirstStepsError(f"this {part} does not change the size of images")
-    name = type(behind[0]).__name__
-    why = "draws" if behind[0].is_random else "is not the same in all views"
+    name = type(rest[0]).__name__
+    why = "draws" if rest[0].is_random else "is not the same in all views"
     raise NoFirstStepsError(f"this transform's {name} {why} before the size of images is fixed or reduced")
 
 
 def size_behind(steps: Sequence[PlacedStep]) -> Size | None:
-    """(height, width) of every image behind `steps`; None where it depends on the image."""
+    """Returns (height, width) of every image after `steps`; None if it depends on the image."""
     size: Size | None = None
     for _, step in steps:
         size = step.size_after(size)
@@ -56,6 +56,6 @@ def size_behind(steps: Sequence[PlacedStep]) -> Size | None:
 
 
 def hash_of(steps: Sequence[PlacedStep], surroundings: str) -> bytes:
-    """16 bytes that stand for what is done to an image: the steps, and what else their result depends on."""
+    """Returns 16 bytes that identify what is done to an image: the steps, and what else their result depends on."""
     text = "\n".join([surroundings, *(repr(step) for _, step in steps)])
     return hashlib.sha256(text.encode()).digest()[:16]

@@ -16,7 +16,7 @@ def lower_random_resized_crop(transform: Any, context: StageContext) -> list[_na
     ratio = _parameters.interval(transform.ratio, "ratio")
     if scale[0] < 0 or ratio[0] <= 0:
         raise RunsInPythonError(f"scale {scale} or ratio {ratio} is not positive")
-    if ratio[0] >= 2 or ratio[1] <= 0.5:  # of a side of one pixel, a half is rounded to an empty crop
+    if ratio[0] >= 2 or ratio[1] <= 0.5:  # half of a side of one pixel is rounded to an empty crop
         raise RunsInPythonError(f"ratio {ratio} may leave nothing of a narrow image", "first < 2 and second > 0.5")
     return [
         _native.RandomResizedCrop(
@@ -82,7 +82,7 @@ def lower_random_crop(transform: Any, context: StageContext) -> list[_native.Ste
 
 
 def _own_padding(padding: object, context: StageContext) -> tuple[int, int, int, int] | None:
-    """(left, top, right, bottom) of a RandomCrop, or None where it does not pad: v2 pads only by more than nothing."""
+    """Returns (left, top, right, bottom) of a RandomCrop, or None if it does not pad: v2 does not pad by zeros."""
     if padding is None:
         return None
     if context.family == "v1":
@@ -121,7 +121,7 @@ def lower_random_rotation(transform: Any, context: StageContext) -> list[_native
 
 
 def _resized_longer_side(size: Size | None, max_size: object) -> Size:
-    """v2's rule where `size` is None: the short side is truncated."""
+    """Follows v2's rule for a `size` of None: the short side is truncated."""
     if size is None:
         raise RunsInPythonError("size None on images of several sizes")
     long = _parameters.side(max_size)
@@ -131,6 +131,6 @@ def _resized_longer_side(size: Size | None, max_size: object) -> Size:
 
 
 def _check_sides(sides: Sequence[int]) -> None:
-    """Refuses a size that no native image has, where it is known."""
+    """Refuses a known size that no native image can have."""
     if sides and not (min(sides) >= 1 and max(sides) <= _native.MAX_IMAGE_SIDE):
         raise RunsInPythonError(f"it gives sides of {sides[0]} and {sides[1]}", f"1 to {_native.MAX_IMAGE_SIDE}")

@@ -1,8 +1,8 @@
-"""From a torchvision pipeline to a native part and a Python part, with the same bytes and random draws.
+"""Splits a torchvision pipeline into a native part and a Python part, with the same bytes and random draws.
 
-A pipeline is cut where the first transform stands that has no native form: what comes before becomes steps and a table
-(the native part), and the user's own objects from there on are the Python part. Only torchvision's exact classes are
-recognised, v1 and v2, with nothing about the object or the class overridden.
+A pipeline is cut at the first transform that has no native form: the transforms before it become steps and a table (the
+native part), and the user's own objects from there on are the Python part. Only torchvision's exact classes are
+recognised, v1 and v2, if nothing about the object or the class was overridden.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from fastload.transforms._tensor_part import SampleForm
 
 @dataclass(frozen=True)
 class TransformStage:
-    """One transform of the pipeline: containers flattened, and a RandomApply followed by what it holds.
+    """One transform of the pipeline. Containers are flattened, and a RandomApply is followed by its contents.
 
     Attributes:
         name: Class name.
-        problem: Why and since when it runs in Python, as a clause; None where it is native.
-        is_called_natively: Native code runs it all the same where Python calls it with an image, which it may.
+        problem: Why and from where on it runs in Python, as a clause; None if it is native.
+        is_called_natively: Whether native code runs it all the same when Python calls it with an image.
     """
 
     name: str
@@ -37,17 +37,17 @@ class TransformStage:
 
 @dataclass(frozen=True, eq=False)
 class LoweredTransform:
-    """A pipeline as a native part and a Python part. Two of them are equal where they give the same bytes: with the
-    same steps, and a Python part of the very same objects.
+    """A pipeline as a native part and a Python part. Two pipelines are equal if they give the same bytes: they have the
+    same steps, and the same objects in the Python part.
 
     Attributes:
-        steps: The native part's, in order, each with the position of its stage, counted from the first view's. What
-            an object of fastload._native does, csrc/image/steps tells.
-        size: Of what the native part makes; None where it depends on the image.
-        form: Of what the native part makes of a sample.
+        steps: The steps of the native part in order, each with the position of its stage, counted from the first view;
+            csrc/image/steps says what each step of fastload._native does.
+        size: Size of the native part's results; None if it depends on the image.
+        form: Form of the native part's results.
         python_part: The user's objects that follow, in calling order.
         stages: All of its transforms in order, for explain().
-        views: Where the pipeline is a MultiView and nothing else, each of its own pipelines.
+        views: The pipelines of the views, if the pipeline is a MultiView and nothing else.
     """
 
     steps: tuple[PlacedStep, ...]
@@ -59,19 +59,19 @@ class LoweredTransform:
 
     @property
     def native_count(self) -> int:
-        """How many of its transforms are native."""
+        """The number of its native transforms."""
         return sum(stage.problem is None for stage in self.stages)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, LoweredTransform) and self._identity() == other._identity()
 
     def _identity(self) -> dict[str, Any]:
-        # What == of the Python part's objects means is the user's own, and equal ones may each have a state.
+        # The user's objects define their own ==, and equal objects may have different states.
         return {**vars(self), "python_part": [id(transform) for transform in self.python_part]}
 
 
 def lower_transform(transform: object) -> LoweredTransform:
-    """Lower `transform`, which takes an RGB PIL image: a container of torchvision or torch, one transform, or None.
+    """Lowers `transform`, which takes an RGB PIL image: a container of torchvision or torch, one transform, or None.
 
     Raises:
         RunsInPythonError: It cannot even be cut.
@@ -83,7 +83,7 @@ def lower_transform(transform: object) -> LoweredTransform:
 
 
 def _lower_views(views: Sequence[object]) -> tuple[LoweredTransform, ...]:
-    """Positions count on from view to view, so that no two steps draw the same numbers from a counter."""
+    """Lowers each view. Positions count on from view to view, so that no two steps draw the same numbers."""
     lowered: list[LoweredTransform] = []
     for view in views:
         try:
@@ -102,7 +102,7 @@ def _nodes_of(transform: object) -> list[Node]:
 
 
 def _lower(nodes: Sequence[Node], first_position: int) -> LoweredTransform:
-    """The pipeline of `nodes`; the positions of its steps count on from `first_position`."""
+    """Lowers the pipeline of `nodes`; the positions of its steps count on from `first_position`."""
     native = NativeSteps()
     stages: list[TransformStage] = []
     count, problem = 0, None
@@ -120,7 +120,7 @@ def _lower(nodes: Sequence[Node], first_position: int) -> LoweredTransform:
             problem = problem if len(stages) == cut else f"in Python, after position {cut + 1}"
             is_called_natively = again is not None and not gets_tensor
             stages += _stages_of(node, len(stages), problem, is_called_natively=is_called_natively)
-        # What known transforms make of a tensor is one; code of the user's may make an image of it.
+        # Known transforms turn tensors into tensors; the user's code may make an image of one.
         gets_tensor = any(node.makes_tensor for node in run) or (gets_tensor and all(node.known for node in run))
     python_part = tuple(node.transform for node in nodes[count:])
     return LoweredTransform(tuple(native.steps), native.size, native.form, python_part, tuple(stages))

@@ -9,19 +9,19 @@ from typing import Any
 class MultiView:
     """Makes several views of each image, which is read and decoded once: multi-crop and contrastive training.
 
-    Where all of its transforms are native, so are the views. It is a transform like any other, and works with torch's
+    If all of its transforms are native, the views are, too. It is a transform like any other, and works with torch's
     DataLoader as well.
 
     Args:
-        transforms: Each is called with the PIL image, in this order, and so draws its random numbers.
+        transforms: Transforms that are called with the PIL image, and draw their random numbers, in this order.
 
     Returns:
-        From a call: the list of what the transforms return. A loader's batch is [[batch of view 1, batch of view 2,
-        ...], labels].
+        From a call: the list of the transforms' results. A loader's batch is [[batch of view 1, batch of view 2, ...],
+        labels].
 
     Raises:
         ValueError: `transforms` is empty.
-        TypeError: It is no list of transforms.
+        TypeError: `transforms` is not a list of transforms.
 
     Example:
         >>> views = fastload.MultiView([transform, transform])
@@ -52,7 +52,7 @@ _own_call = MultiView.__call__
 
 
 def views_of(transform: object) -> list[Callable[[Any], Any]] | None:
-    """The transforms of a MultiView of which nothing was overridden; else None."""
+    """Returns the transforms of a MultiView if nothing about it was overridden; else None."""
     is_plain = type(transform) is MultiView and vars(transform).keys() == {"transforms"}
     if not is_plain or MultiView.__call__ is not _own_call:
         return None

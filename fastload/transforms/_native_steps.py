@@ -1,4 +1,4 @@
-"""The native part of a pipeline: the steps and the table that transform after transform adds, until one has none."""
+"""The native part of a pipeline: the steps and the table, to which transforms add until one has no native form."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class NativeSteps:
     """The native part as it grows.
 
     Attributes:
-        steps: What it does to images, and the step of a RandomErasing, each with its position.
-        size: Of every result; None where it depends on the image.
-        form: Of the result.
+        steps: The steps on images, and the step of a RandomErasing, each with its position.
+        size: Size of every result; None if it depends on the image.
+        form: Form of the results.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class NativeSteps:
         self._is_erased = False
 
     def take(self, node: Node, position: int) -> None:
-        """Adds a transform, or raises RunsInPythonError and has not changed."""
+        """Adds a transform, or raises RunsInPythonError and changes nothing."""
         check_surroundings()
         try:
             if node.known is not None and node.known.parts is not None:
@@ -92,7 +92,7 @@ class NativeSteps:
 
 
 def native_runs(nodes: Sequence[Node]) -> Iterator[tuple[list[Node], NativeSteps | None]]:
-    """`nodes` cut into those in a row that native code does from an image on, and single others, with None."""
+    """Cuts `nodes` into runs that native code can do from an image on, and single others, with None."""
     rest = list(nodes)
     while rest:
         native, count = NativeSteps(), 0
@@ -108,7 +108,7 @@ def native_runs(nodes: Sequence[Node]) -> Iterator[tuple[list[Node], NativeSteps
         rest = rest[count:]
 
 
-# What torchvision's classes draw random numbers with.
+# The functions with which torchvision's classes draw random numbers.
 _DRAWING = Originals(
     [
         Owner("torch", torch, ("empty", "exp", "log", "rand", "randint", "randperm", "tensor")),
@@ -120,7 +120,7 @@ _TORCHS: dict[Any, Any] = {torch: torch._C._VariableFunctions, torch.Tensor: tor
 
 
 def check_surroundings() -> None:
-    """Refuse where torchvision would call other functions of torch or Pillow than native code stands in for, or draw
+    """Raises RunsInPythonError if torchvision would not call the original functions of torch and Pillow, or would draw
     its random numbers in another type or on another device.
     """
     replaced = _DRAWING.replaced() or replaced_method()
@@ -134,13 +134,16 @@ def check_surroundings() -> None:
 
 
 def _makes_floats_on_cpu() -> bool:
-    """What torch.empty() would show, without a tensor, whose end gives the GIL away; False where it has to be asked."""
+    """Returns whether torch.empty() would surely make float32 on the CPU; False if it has to be tried.
+
+    A tried tensor would release the GIL at its end.
+    """
     is_plain = torch._C._len_torch_function_stack() == 0  # a default device is a mode
     return is_plain and torch.get_default_dtype() is torch.float32 and torch._C._get_default_device() == "cpu"
 
 
 def _image_steps(node: Node, position: int, size: Size | None) -> tuple[list[PlacedStep], Size | None]:
-    """The steps of a transform on PIL images of `size`, and the size after them."""
+    """Returns the steps of a transform on PIL images of `size`, and the size after them."""
     lowered = _steps_of(node, size) if node.held is None else [_random_apply_step(node, node.held, position, size)]
     for step in lowered:
         size = step.size_after(size)

@@ -1,4 +1,4 @@
-"""A user's pipeline as a list of transforms, in calling order; the one place where an object is asked who it is."""
+"""A user's pipeline as a list of transforms, in calling order; the one place where objects are identified."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Node:
 
     Attributes:
         transform: The user's object.
-        family: Of its class, where torchvision has exactly that; "v1" for an object of the user's that is known; else
+        family: Family of its class, if torchvision has exactly that class; "v1" for a known object of the user's; else
             None.
-        known: What is known about its class, also where `problem` says that the object is another; else None.
-        problem: Why it has no native form, whatever is before it; None where it may have one.
-        held: What a plain RandomApply applies; None for anything else.
+        known: Known properties of its class, even if `problem` says that the object differs; None if there are none.
+        problem: Why it has no native form, whatever is before it; None if it may have one.
+        held: The contents of a plain RandomApply; None for anything else.
     """
 
     transform: Any
@@ -39,7 +39,7 @@ class Node:
         return self.known is not None and self.known.makes_tensor
 
     def plain(self) -> tuple[NativeTransform, Family]:
-        """What is known about a transform that is as torchvision made it, or RunsInPythonError."""
+        """Returns what is known about an unchanged torchvision transform. Raises RunsInPythonError for any other."""
         if self.problem is not None:
             raise RunsInPythonError(self.problem)
         assert self.known is not None
@@ -48,7 +48,7 @@ class Node:
 
 
 def expand(transform: Any) -> list[Node]:
-    """The transforms in calling order. A container that is anything but plain is one of them."""
+    """Lists the transforms in calling order. A container that is not plain counts as one transform."""
     kind = type(transform)
     family = _recognize.family_of(kind)
     container = _recognize.container_name(kind, family)
@@ -85,7 +85,7 @@ def _problem(transform: Any, known: NativeTransform | None) -> str | None:
 
 
 def held_by(transform: Any) -> list[Any] | None:
-    """What a container that expand() looks into holds; None for anything else."""
+    """Returns the contents of a container that expand() looks into; None for anything else."""
     family = _recognize.family_of(type(transform))
     inner = pipeline_in(transform) if family is None else None
     if inner is not None:
@@ -98,9 +98,9 @@ def held_by(transform: Any) -> list[Any] | None:
 
 
 def taken_apart(transform: Any) -> list[Any] | None:
-    """What an object that is no container does one after the other: a preset's parts, or a user's class's pipeline.
+    """Returns the parts of an object that is not a container: a preset's parts, or the pipeline in a user's class.
 
-    None where it is neither, or not as known.
+    Returns None if it is neither, or is not as known.
     """
     kind = type(transform)
     family = _recognize.family_of(kind)

@@ -25,7 +25,7 @@ def side(value: object) -> int:
 
 
 def sizes(value: object) -> tuple[int, ...]:
-    """The sides in a size: one or two."""
+    """Returns the one or two sides in a size."""
     if not isinstance(value, (list, tuple)):
         return (side(value),)
     if len(value) not in (1, 2):
@@ -34,7 +34,7 @@ def sizes(value: object) -> tuple[int, ...]:
 
 
 def height_and_width(value: object) -> tuple[int, int]:
-    """Both sides, as constructors leave them; of one side torchvision makes something else, or an error."""
+    """Returns both sides, as constructors leave them; torchvision treats a single side differently, or raises."""
     both = sizes(value)
     if len(both) != 2:
         raise RunsInPythonError(f"size {value!r}", "height and width")
@@ -42,13 +42,13 @@ def height_and_width(value: object) -> tuple[int, int]:
 
 
 def square_or_sides(value: object) -> tuple[int, int]:
-    """Both sides, which are the same where there is one."""
+    """Returns both sides, which are equal if there is only one."""
     both = sizes(value)
     return both[0], both[-1]
 
 
 def is_number(value: object) -> bool:
-    """Exactly int or float, and finite: torch takes NumPy's numbers for another type, and then all draws differ."""
+    """Returns whether it is exactly an int or float, and finite: with NumPy's numbers, torch would draw otherwise."""
     return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]
 
 
@@ -79,15 +79,15 @@ def flag(value: object, name: str) -> bool:
 
 
 def probability(value: object) -> float:
-    """For a comparison with torch's draw as a tensor: p as the float32 that torch compares with.
+    """Returns p for a comparison with torch's draw as a tensor: as the float32 that torch compares with.
 
-    Comparing the draw with it has the same result in float32 and in float64.
+    The comparison has the same result in float32 and in float64.
     """
     return float(np.float32(_probability(value)))
 
 
 def item_probability(value: object) -> float:
-    """For ``torch.rand(1).item() < p``, in float64: the float32 that the same draws are less than."""
+    """Returns p for ``torch.rand(1).item() < p``, a float64 comparison: the float32 that the same draws are below."""
     return math.ceil(_probability(value) / _RESOLUTION) * _RESOLUTION
 
 
@@ -98,7 +98,7 @@ def _probability(value: object) -> float:
 
 
 def log_ratio(transform: Any, family: Family) -> tuple[float, float]:
-    """The bounds from which torchvision draws the logarithm of the aspect ratio, by its own arithmetic."""
+    """Returns the bounds between which torchvision draws the logarithm of the aspect ratio, by its own arithmetic."""
     # v2 makes them with the object, and keeps them when its `ratio` is changed.
     logs = transform._log_ratio if family == "v2" else torch.log(torch.tensor(transform.ratio))
     if type(logs) is not torch.Tensor or logs.dtype != torch.float32 or logs.shape != (2,) or not logs.isfinite().all():
@@ -108,7 +108,7 @@ def log_ratio(transform: Any, family: Family) -> tuple[float, float]:
 
 
 def interpolation(mode: object, family: Family) -> str:
-    """Pillow's name of the filter that torchvision takes for `mode`."""
+    """Returns Pillow's name of the filter that torchvision takes for `mode`."""
     functional = _recognize.functional_v1()
     native = ", ".join(sorted(FILTERS.values()))
     try:
@@ -122,7 +122,7 @@ def interpolation(mode: object, family: Family) -> str:
 
 
 def affine_interpolation(mode: object, family: Family) -> str:
-    """As interpolation(), of what moves pixels other than along rows and columns."""
+    """Returns the same as interpolation(), for transforms that move pixels not only along rows and columns."""
     name = interpolation(mode, family)
     if name not in AFFINE_FILTERS.values():
         raise RunsInPythonError(f"interpolation {name}", ", ".join(AFFINE_FILTERS.values()))
@@ -130,7 +130,7 @@ def affine_interpolation(mode: object, family: Family) -> str:
 
 
 def fill_of(transform: Any, family: Family) -> tuple[int, int, int]:
-    """The colour that a padding transform fills with, cut to ints as torchvision does for Pillow."""
+    """Returns the colour that a padding transform fills with, cut to ints as torchvision does for Pillow."""
     fill = transform.fill
     if family == "v2":
         fill = transform._fill
@@ -141,7 +141,7 @@ def fill_of(transform: Any, family: Family) -> tuple[int, int, int]:
 
 
 def color(fill: object) -> tuple[int, int, int]:
-    """Three channels from None, a number, or a sequence of one or three numbers."""
+    """Returns three channels from None, a number, or a sequence of one or three numbers."""
     channels: list[Any] = list(fill) if isinstance(fill, (list, tuple)) else [0 if fill is None else fill]
     if len(channels) in (1, 3) and all(map(is_number, channels)) and all(0 <= int(value) <= 255 for value in channels):
         red, green, blue = (int(value) for value in (channels * 3)[:3])
@@ -150,7 +150,7 @@ def color(fill: object) -> tuple[int, int, int]:
 
 
 def paddings(value: object) -> tuple[int, int, int, int]:
-    """(left, top, right, bottom) from an int or a sequence of one, two or four, as torchvision reads them."""
+    """Returns (left, top, right, bottom) from an int or a sequence of one, two or four, as torchvision reads them."""
     amounts: list[Any] = list(value) if isinstance(value, (list, tuple)) else [value]
     most = _native.MAX_IMAGE_SIDE
     if len(amounts) in (1, 2, 4) and all(type(amount) is int and 0 <= amount <= most for amount in amounts):

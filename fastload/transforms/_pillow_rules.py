@@ -1,11 +1,11 @@
-"""What a Pillow version says about its arithmetic. Takes the version as text and does not import Pillow."""
+"""Properties of Pillow's arithmetic by version. It takes the version as text and does not import Pillow."""
 
 from __future__ import annotations
 
 import re
 from typing import Literal
 
-# Filters that resize, by Pillow's integers, and those of them that its affine transforms take.
+# The filters for resizing, by Pillow's integers, and the ones among them that its affine transforms take.
 FILTERS = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box", 5: "hamming"}
 AFFINE_FILTERS = {number: FILTERS[number] for number in (0, 2, 3)}
 
@@ -13,7 +13,7 @@ ResizeOrder = Literal["horizontal_first", "pillow12_2", "pillow13"]
 
 
 def resize_order(version: str) -> ResizeOrder:
-    """Which pass of a resize Pillow `version` runs first; the name that ``TransformPlan`` takes.
+    """Returns which pass of a resize Pillow `version` runs first, by the name that ``TransformPlan`` takes.
 
     The order changes results by one grey level here and there. Up to 12.1 the horizontal pass is always first. 12.2
     and 12.3 run the vertical one first for images over 100 times as high as wide, and 13.0 for every image that loses

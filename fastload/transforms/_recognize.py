@@ -1,7 +1,7 @@
-"""Which torchvision object a transform is, and what user code has changed about it.
+"""Recognizes torchvision objects, and what user code has changed about them.
 
-The one home of torchvision among the transforms: it is looked up among the loaded modules and never imported, because
-a transform of its types brings it along.
+This is the one home of torchvision among the transforms: it is looked up among the loaded modules and never imported,
+because a transform of its types brings it along.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ import torch
 from fastload._process._originals import original_of
 from fastload.transforms._stage import Family, RunsInPythonError
 
-# How the names of modules begin that define the methods of a class.
+# Prefixes of the modules that define the methods of a class.
 _TORCHVISIONS = "torchvision.transforms."
 TORCHS = "torch.nn.modules."
 _PRESETS = "torchvision.transforms._presets"
-# Where the classes of a family are looked for.
+# The modules in which the classes of a family are looked up.
 _FAMILIES: dict[str, Family] = {"torchvision.transforms": "v1", "torchvision.transforms.v2": "v2", _PRESETS: "v1"}
 _HOOKS = ("forward_hooks", "forward_pre_hooks", "backward_hooks", "backward_pre_hooks")
-# Container -> names that its objects may have, besides those of every torch module.
+# Container -> names that its objects may have, besides the attributes of every torch module.
 _CONTAINERS = {"Compose": {"transforms"}, "RandomApply": {"transforms", "p"}, "Sequential": set[str]()}
-# What torchvision's classes call on PIL images, in the modules where they look for it.
+# The functions that torchvision's classes call on PIL images, in the modules where they look them up.
 _IMAGE_FUNCTIONS = frozenset(
     {
         *("adjust_brightness", "adjust_contrast", "adjust_hue", "adjust_saturation", "adjust_sharpness", "affine"),
@@ -47,7 +47,7 @@ _BLUR_FUNCTIONS = frozenset(
 
 
 def transforms_v1() -> ModuleType:
-    """torchvision.transforms; KeyError without torchvision, as for the others below."""
+    """Returns torchvision.transforms. Raises KeyError if torchvision is not loaded, like the functions below."""
     return sys.modules["torchvision.transforms"]
 
 
@@ -68,26 +68,26 @@ def functional_v2() -> ModuleType:
 
 
 def gaussian_functions(family: Family) -> ModuleType:
-    """Where torchvision computes the weights of a Gaussian blur, and convolves with them."""
+    """Returns the module in which torchvision computes the weights of a Gaussian blur, and convolves with them."""
     if family == "v1":
         return sys.modules["torchvision.transforms._functional_tensor"]
     return sys.modules["torchvision.transforms.v2.functional._misc"]
 
 
 def replaced_blur_function(family: Family) -> str | None:
-    """The name of a function that user code put in the place of one that a GaussianBlur calls on images."""
+    """Returns the name of a function that a GaussianBlur calls on images and that user code has replaced, or None."""
     callers = functional_v1() if family == "v1" else functional_v2()
     return _replaced_among(_BLUR_FUNCTIONS, callers, gaussian_functions(family))
 
 
 def image_type() -> type | None:
-    """torchvision.tv_tensors.Image, or None where nothing has loaded it."""
+    """Returns torchvision.tv_tensors.Image, or None if nothing has loaded it."""
     kind = getattr(sys.modules.get("torchvision.tv_tensors"), "Image", None)
     return kind if isinstance(kind, type) else None
 
 
 def family_of(kind: type) -> Family | None:
-    """Which of torchvision's two families has exactly this class; None where it is another class."""
+    """Returns which of torchvision's two families has exactly this class; None for any other class."""
     for home, family in _FAMILIES.items():
         if getattr(sys.modules.get(home), kind.__name__, None) is kind:
             return family
@@ -95,7 +95,7 @@ def family_of(kind: type) -> Family | None:
 
 
 def pipeline_types() -> tuple[type, ...]:
-    """torchvision's classes that call several transforms, of both families, as far as they are loaded."""
+    """Returns torchvision's classes that call several transforms, from both families, as far as they are loaded."""
     homes = ("torchvision.transforms", "torchvision.transforms.v2", _PRESETS)
     names = ("Compose", "Compose", "ImageClassification")
     kinds = (getattr(sys.modules.get(home), name, None) for home, name in zip(homes, names, strict=True))
@@ -103,7 +103,7 @@ def pipeline_types() -> tuple[type, ...]:
 
 
 def tensor_functions() -> list[tuple[ModuleType, str, type]]:
-    """Functions that make tensors of images: where torchvision looks for them, and the class that does the same."""
+    """Lists functions that make tensors of images: the module and name, and the class that does the same."""
     names = {"to_tensor": "ToTensor", "pil_to_tensor": "PILToTensor"}
     functional, classes = "torchvision.transforms.functional", sys.modules.get("torchvision.transforms")
     found: list[tuple[ModuleType, str, type]] = []
@@ -118,17 +118,17 @@ def tensor_functions() -> list[tuple[ModuleType, str, type]]:
 
 
 def container_name(kind: type, family: Family | None) -> str | None:
-    """Which of the containers that are looked into this class is; None where it is none."""
+    """Returns the name of the container that this class is, if it is one that is looked into; else None."""
     if kind is torch.nn.Sequential:
         return "Sequential"
     return kind.__name__ if family is not None and kind.__name__ in ("Compose", "RandomApply") else None
 
 
 def members_of(container: Any, name: str) -> list[Any]:
-    """What a Compose (v1 or v2) or torch.nn.Sequential calls one after the other, or a RandomApply applies or not.
+    """Returns the transforms in a Compose (v1 or v2), torch.nn.Sequential or RandomApply.
 
     Raises:
-        RunsInPythonError: It is not plain.
+        RunsInPythonError: The container is not plain.
     """
     change = change_of(container, _CONTAINERS[name], TORCHS if name == "Sequential" else _TORCHVISIONS)
     if change is not None:
@@ -145,11 +145,11 @@ def members_of(container: Any, name: str) -> list[Any]:
 
 
 def change_of(transform: Any, attributes: AbstractSet[str], home: str = _TORCHVISIONS) -> str | None:
-    """What is not as the class of `transform` was published, as a clause; None where nothing is.
+    """Describes what differs from the published class of `transform`, as a clause; None if nothing does.
 
     Args:
-        attributes: The names that the class gives its objects, besides those of every torch module.
-        home: How the names of the modules begin in which the methods of the class are defined.
+        attributes: The names that the class gives its objects, besides the attributes of every torch module.
+        home: Prefix of the modules that define the methods of the class.
     """
     kind = type(transform)
     if isinstance(transform, torch.nn.Module):
@@ -173,7 +173,7 @@ def _module_attributes() -> frozenset[str]:
 
 
 def change_of_module(transform: torch.nn.Module) -> str | None:
-    """What stands between a call of a module and its forward, as a clause; None where nothing does."""
+    """Describes what a call of a module does besides its forward, as a clause; None if nothing."""
     if transform._compiled_call_impl is not None:
         return "it was compiled"
     if any(getattr(transform, f"_{name}") for name in _HOOKS):
@@ -194,7 +194,7 @@ def has_global_hooks() -> bool:
 
 
 def _replaced_method(kind: type, home: str) -> str | None:
-    """The name of a method that was not defined where the class's own ones are."""
+    """Returns the name of a method that was not defined in the class's own module, or None."""
     for base in kind.__mro__:
         if base is torch.nn.Module or base is object:
             break
@@ -205,25 +205,25 @@ def _replaced_method(kind: type, home: str) -> str | None:
 
 
 def _is_a_call(member: object) -> bool:
-    """Whether a member of a class is something to call, wrapped or not, and not a class."""
+    """Returns whether a member of a class can be called, wrapped or not, and is not a class."""
     function = getattr(member, "__func__", member)
     return callable(function) and not isinstance(function, type)
 
 
 def _is_function_of(member: Any, home: str) -> bool:
-    # By its globals and not by __module__, which functools.wraps copies to the wrapper.
+    # The globals tell, not __module__, which functools.wraps copies to the wrapper.
     if not isinstance(member, FunctionType):
         return False
     return str(original_of(member).__globals__.get("__name__", "")).startswith(home)
 
 
 def is_torchvisions(function: Any) -> bool:
-    """Whether a function of torchvision's modules is its own, not one that user code put in its place."""
+    """Returns whether a function in torchvision's modules is its own, not a replacement by user code."""
     return _is_function_of(function, _TORCHVISIONS)
 
 
 def replaced_function(family: Family) -> str | None:
-    """The name of a function that user code put in the place of one that torchvision's classes call on images."""
+    """Returns the name of a function that torchvision's classes call on images and that user code has replaced."""
     modules = (functional_v1(), sys.modules["torchvision.transforms._functional_pil"])
     return _replaced_among(_IMAGE_FUNCTIONS, *modules, *([functional_v2()] if family == "v2" else []))
 
@@ -237,7 +237,7 @@ def _replaced_among(names: AbstractSet[str], *modules: ModuleType) -> str | None
 
 
 def class_name(kind: type) -> str:
-    """As users write it: ``Resize``, ``v2.Resize``, ``torch.nn.modules.container.Sequential``."""
+    """Returns the name as users write it: ``Resize``, ``v2.Resize``, ``torch.nn.modules.container.Sequential``."""
     if kind.__module__.startswith("torchvision.transforms.v2"):
         return f"v2.{kind.__name__}"
     if kind.__module__.startswith("torchvision.transforms.") or kind.__module__ == "builtins":

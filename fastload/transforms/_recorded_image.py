@@ -1,4 +1,4 @@
-"""A stand-in for an image that notes how it would be moved, so that Pillow's own code says what it would do."""
+"""A stand-in for an image that records how it would be moved, so that Pillow's own code computes the operation."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _ROTATIONS = {2: _native.Rotate90, 3: _native.Rotate180, 4: _native.Rotate270}
 
 
 class RecordedImage(RgbImage):
-    """An RGB image without pixels. What turns, shears or shifts it gets it back, with the operation in `op`.
+    """An RGB image without pixels. Turning, shearing or shifting it returns it unchanged, with the operation in `op`.
 
     Attributes:
         op: The last operation; None before the first.
     """
 
     def __init__(self, size: Size) -> None:
-        # Without Image.__init__, which sets attributes that are properties here and hold pixels there.
+        # Image.__init__ is not called: it sets attributes that are properties here.
         self.op: _native.PixelOp | None = None
         self._height, self._width = size
 

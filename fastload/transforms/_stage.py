@@ -1,4 +1,4 @@
-"""What the lowering of one transform takes and gives: its surroundings, steps, or why it runs in Python."""
+"""Inputs and results of lowering one transform: its surroundings, its steps, or the reason why it runs in Python."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ PlacedStep = tuple[int, _native.Step]  # with the position of its transform in t
 
 @dataclass(frozen=True)
 class StageContext:
-    """What a transform's steps can depend on besides the transform.
+    """The things that a transform's steps can depend on besides the transform.
 
     Attributes:
         family: "v1" for torchvision.transforms, "v2" for torchvision.transforms.v2.
-        size: Of every image that comes in; None where it depends on the file.
+        size: Size of every input image; None if it depends on the file.
     """
 
     family: Family
@@ -26,11 +26,11 @@ class StageContext:
 
 
 class RunsInPythonError(Exception):
-    """Why a transform has no native form.
+    """A transform has no native form.
 
     Args:
-        why: As a clause.
-        native: What would be native, as a clause; None where the first says it.
+        why: The reason, as a clause.
+        native: The values that would be native, as a clause; None if the reason says it.
     """
 
     def __init__(self, why: str, native: str | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The transforms that make a tensor and change each element for itself, as a table from pixel values to elements.
+"""The transforms that make a tensor and change each element by itself, as a table from pixel values to elements.
 
 They are not interpreted: torch runs the user's own objects on images that hold every value in every channel.
 """
@@ -35,17 +35,17 @@ _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 @dataclass(frozen=True)
 class SampleForm:
-    """What a sample is after native steps.
+    """The form of a sample after native steps.
 
     Attributes:
-        dtype: Of its elements.
-        table: 3 * 256 elements in `dtype` (number 256 * c + v is what value v of channel c becomes), or None where the
-            result is the uint8 image itself.
+        dtype: Type of its elements.
+        table: 3 * 256 elements in `dtype` (value v of channel c becomes element 256 * c + v), or None if the result is
+            the uint8 image itself.
         sample: "pil" for an RGB PIL image, "tensor" for a torch.Tensor [3, height, width], "tv_image" for a
             torchvision.tv_tensors.Image of that shape, which batches as a plain tensor.
-        is_interleaved: The tensor has the memory layout [height, width, channel], as a PILToTensor leaves it. It
+        is_interleaved: Whether the tensor has the memory layout [height, width, channel], as PILToTensor leaves it. It
             matters to a Python part, not to a batch.
-        pixel_strides: Of the tensor of one pixel. Of sides of 1 torch keeps whatever strides there were.
+        pixel_strides: Strides of the tensor of one pixel. torch keeps any strides for sides of 1.
     """
 
     dtype: torch.dtype = torch.uint8
@@ -58,9 +58,9 @@ class SampleForm:
 class TensorProbe:
     """Three images on their way through the tensor part, one transform after the other.
 
-    The first holds each value once in each channel: its results are the table. The second holds them several times, in
-    another order in each channel and in a shape that fills no vector register evenly: its results must be the table's.
-    The third is a single pixel, for its strides.
+    The first holds each value once in each channel: its results are the table. The second holds the values several
+    times, in a different order in each channel and in a shape that does not fill vector registers evenly: its results
+    must agree with the table. The third is a single pixel, for its strides.
     """
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class TensorProbe:
         self._images: list[Any] = [rgb_image(pixels) for pixels in (columns, mixed, columns[:1, :1])]
 
     def apply(self, transform: Any) -> SampleForm:
-        """The form after `transform` as well.
+        """Runs `transform`, too, and returns the form after it.
 
         Raises:
             RunsInPythonError: it fails, or an element does not depend on its own value and channel only.
@@ -98,7 +98,7 @@ class TensorProbe:
 
 @functools.cache
 def _probes() -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.int64]]:
-    """The two images, [height, width, 3], and for each element of the second, [3, height, width], its table index."""
+    """Returns the two images [height, width, 3], and the table indices [3, height, width] of the second's elements."""
     columns = np.repeat(np.arange(256, dtype=np.uint8)[None, :, None], 3, axis=2)
     counting = np.arange(27 * 19).reshape(27, 19)
     mixed = np.stack([counting * step + 31 * step for step in (5, 77, 201)], axis=2).astype(np.uint8)
@@ -106,7 +106,7 @@ def _probes() -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.int64]]:
 
 
 def _elements(result: Any, pixels: NDArray[np.uint8]) -> NDArray[Any]:
-    """What became of the image of `pixels`, [3, height, width], each element's bits as an int."""
+    """Returns the result for the image of `pixels`, [3, height, width], with each element's bits as an int."""
     height, width, _ = pixels.shape
     is_tensor = type(result) is torch.Tensor or type(result) is _recognize.image_type()
     if not is_tensor or result.dtype not in DTYPES or result.device.type != "cpu":
@@ -144,7 +144,7 @@ def _describe(value: object) -> str:
 
 
 def lower_random_erasing(transform: Any, family: Family, dtype: torch.dtype) -> _native.RandomErasing:
-    """The step of a RandomErasing on tensors of `dtype`."""
+    """Returns the step of a RandomErasing on tensors of `dtype`."""
     scale = _parameters.interval(transform.scale, "scale")
     ratio = _parameters.interval(transform.ratio, "ratio")
     if scale[0] < 0 or ratio[0] <= 0:
@@ -161,14 +161,14 @@ def lower_random_erasing(transform: Any, family: Family, dtype: torch.dtype) -> 
 
 
 def _erased_elements(value: object, dtype: torch.dtype) -> bytes:
-    """The bytes of the three channels' elements, converted from float32 by torch as its assignment does."""
+    """Returns the bytes of the three channels' elements, converted from float32 by an assignment of torch."""
     channels: list[Any] = list(value) if isinstance(value, (list, tuple)) else [value]
     if len(channels) not in (1, 3) or not all(map(_parameters.is_number, channels)):
         raise RunsInPythonError(f"value {value!r}", "a number, or one for each channel")
     elements = torch.tensor([float(channel) for channel in channels])
     if not dtype.is_floating_point:
         limits = torch.iinfo(dtype)
-        # float32 rounds the limit of a wide type up to a number that it does not hold.
+        # float32 rounds the limit of a wide type up to a number that the type does not hold.
         if not all(limits.min <= element.item() < limits.max + 1 for element in elements):
             raise RunsInPythonError(f"value {value!r} in {dtype}", f"numbers from {limits.min} to {limits.max}")
     converted = torch.empty(3, dtype=dtype)

@@ -1,10 +1,10 @@
-"""Transforms of the user's that do no more than pass an image on, as their bytecode proves.
+"""The user's transforms that do no more than pass an image on, as their bytecode proves.
 
-Note [proved transforms]: a few tries on images would not show what a function does to others. So its bytecode has to be
-that of one of the patterns below, and what its names stand for is looked up where Python would do so. Patterns are
-never called.
+Note [proved transforms]: a few tries on images would not show what a function does to others. So its bytecode has to
+equal the bytecode of one of the patterns below, and its names are looked up where Python would look them up. Patterns
+are never called.
 """
-# ruff: noqa: F821 - names in patterns stand for those of the user's code
+# ruff: noqa: F821 - names in patterns stand for names in the user's code
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ import torch
 from fastload.transforms import _recognize
 from fastload.transforms._bytecode import names_in
 
-# What becomes of an RGB image: it stays as it is, as does any other input of an "identity"; or it becomes a tensor as
-# torchvision's functions make it, and a tensor stays one.
+# The effect on an RGB image: it stays unchanged, as does any other input of an "identity"; or it becomes a tensor, as
+# by torchvision's functions, and a tensor stays unchanged.
 Role = Literal["identity", "image identity", "tensor"]
 
 
@@ -62,7 +62,7 @@ class _Patterns(torch.nn.Module):
     def to_tensor(self, pic):  # type: ignore[no-untyped-def]
         if isinstance(pic, torch.Tensor):
             return pic
-        # Calls of what a module imports are compiled in a way of their own; so the name is one that is imported here.
+        # Python compiles calls of imported names differently, so this name is imported here.
         return _recognize.to_tensor(pic)  # type: ignore[attr-defined]
 
     def to_tensor_by_base(self, pic):  # type: ignore[no-untyped-def]
@@ -82,7 +82,7 @@ _METHODS: dict[Any, Role] = {_Patterns.same: "identity", _Patterns.converted: "i
 
 
 def role_of(transform: Any) -> Role | None:
-    """What `transform` does to an RGB image; None where nothing is known about it."""
+    """Returns what `transform` does to an RGB image; None if nothing is known about it."""
     if "torchvision.transforms.functional" not in sys.modules:
         return None
     if type(transform) is torch.nn.Identity:
@@ -99,7 +99,7 @@ def role_of(transform: Any) -> Role | None:
 
 
 def _function_of_lambda(transform: Any) -> Any:
-    """What torchvision's Lambda calls, or `transform` itself."""
+    """Returns the function that torchvision's Lambda calls, or `transform` itself."""
     if type(transform).__name__ != "Lambda" or _recognize.family_of(type(transform)) is None:
         return transform
     is_plain = _recognize.change_of(transform, {"lambd", "types"}) is None
@@ -107,7 +107,7 @@ def _function_of_lambda(transform: Any) -> Any:
 
 
 def _role_among(patterns: dict[Any, Role], function: FunctionType) -> Role | None:
-    """Of the pattern that `function` follows, attributes of the image included."""
+    """Returns the role of the pattern that `function` follows, including the names of the image's attributes."""
     for pattern, role in patterns.items():
         if names_in(function, pattern) == pattern.__code__.co_names:
             return role
@@ -115,22 +115,22 @@ def _role_among(patterns: dict[Any, Role], function: FunctionType) -> Role | Non
 
 
 def pipeline_in(transform: Any) -> Any:
-    """What `transform` calls with its argument and gives the result of; None where it does anything else.
+    """Returns the object that `transform` calls with its argument to get its result; None if it does anything else.
 
-    As the presets of torchvision's references: a class around a Compose.
+    An example are the presets in torchvision's references, which are classes around a Compose.
     """
     names = names_in(_call_of(transform), _Patterns.passed_on)
     return None if names is None else _attribute(transform, names[0])
 
 
 def code_of(transform: Any) -> Any:
-    """What a call of an object of the user's runs: the same one as long as nobody has changed the class or function."""
+    """Returns the code that a call of a user's object runs: the same as long as class and function are unchanged."""
     call = transform if type(transform) is FunctionType else _call_of(transform)
     return getattr(call, "__code__", call)
 
 
 def _call_of(transform: Any) -> Any:
-    """The function that a call of an object comes to, with the object as its first argument; None for other calls."""
+    """Returns the function that a call of an object runs, with the object as first argument; None for other calls."""
     kind = type(transform)
     if not issubclass(kind, torch.nn.Module):
         return _of_class(kind, "__call__")
@@ -147,7 +147,7 @@ def _of_class(kind: type, name: str) -> Any:
 
 
 def _attribute(transform: Any, name: str) -> Any:
-    """Of the object alone, read without a call of the user's code; None where it takes one."""
+    """Reads an attribute of the object itself without calling the user's code; None if that is not possible."""
     kind = type(transform)
     if _of_class(kind, "__getattribute__") is not object.__getattribute__ or _of_class(kind, name) is not None:
         return None
@@ -162,7 +162,7 @@ def _global(function: Any, name: str) -> Any:
 
 
 def _converts_images(transform: Any, call: FunctionType) -> bool:
-    """As open_clip's MaybeConvertMode."""
+    """Returns whether it converts images to RGB and passes tensors on, like open_clip's MaybeConvertMode."""
     names = names_in(call, _Patterns.converted_if_image)
     if names is None:
         return False
@@ -177,7 +177,7 @@ def _converts_images(transform: Any, call: FunctionType) -> bool:
 
 
 def _makes_tensors(transform: Any, call: FunctionType) -> bool:
-    """As timm's MaybeToTensor and MaybePILToTensor, or DINOv2's MaybeToTensor."""
+    """Returns whether it makes tensors, like timm's MaybeToTensor and MaybePILToTensor, or DINOv2's MaybeToTensor."""
     by_name = names_in(call, _Patterns.to_tensor)
     by_base = names_in(call, _Patterns.to_tensor_by_base)
     names = by_name or by_base
@@ -197,7 +197,7 @@ def _is_torchvisions(functional: Any, name: str) -> bool:
 
 
 def _base_makes_tensors(transform: Any, call: FunctionType) -> bool:
-    """Whether the `super()` of a method is torchvision's ToTensor."""
+    """Returns whether the `super()` of a method is torchvision's ToTensor."""
     assert call.__closure__ is not None, "the pattern has one"
     defining: Any = call.__closure__[0].cell_contents
     line = type(transform).__mro__

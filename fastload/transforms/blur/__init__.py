@@ -1,1 +1,1 @@
-"""GaussianBlur, which is native only where torch was seen to compute in the same way."""
+"""GaussianBlur, which is native only if torch was seen to compute in the same way."""

@@ -1,8 +1,8 @@
-"""Proves that the native blur is torch's, to the last bit, for one kernel, range of sigma and size of image.
+"""Proves that the native blur equals torch's, to the last bit, for one kernel, range of sigma and size of image.
 
-torch's convolution is a library's, which takes one algorithm or another by the processor and by sizes, and its exp is
-another library's. No documentation says how they round; so torch is asked, when a loader is made, and what it says is
-compared with what native code makes.
+torch's convolution comes from a library that chooses its algorithm by the processor and by sizes, and its exp comes
+from another library. No documentation says how they round. So torch is tried when a loader is made, and its results are
+compared with those that native code makes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PROBED_IMAGES = 6
 
 @dataclass(frozen=True)
 class BlurKernel:
-    """What decides on a blur's weights, with the numbers that torch draws sigma between, in float32."""
+    """The parameters that decide a blur's weights, with the float32 bounds between which torch draws sigma."""
 
     family: Family
     width: int
@@ -43,9 +43,9 @@ class BlurKernel:
 
 
 def prove(kernel: BlurKernel, size: Size) -> _native.GaussianBlur:
-    """The native step of a blur of images of `size`.
+    """Returns the native step of a blur of images of `size`.
 
-    Takes 0.1 s once in a process, and v1 0.7 s more for the first range of sigma.
+    The proof takes 0.1 s once in a process; for v1, the first range of sigma takes 0.7 s more.
 
     Raises:
         RunsInPythonError: torch makes other bytes.
@@ -60,12 +60,12 @@ def prove(kernel: BlurKernel, size: Size) -> _native.GaussianBlur:
 
 
 def _settings() -> tuple[object, ...]:
-    """What can make torch or native code compute in another way, from one loader to the next."""
+    """Returns the settings that can change how torch or native code compute, from one loader to the next."""
     conv = getattr(torch.backends.mkldnn, "conv", None)
     return (
         _native.active_kernel_table(),
         torch.mm(torch.ones(1, 1), torch.ones(1, 1)).dtype,  # autocast
-        bool((torch.tensor(1e-40) * 1).item()),  # whether numbers that small are flushed to zero
+        bool((torch.tensor(1e-40) * 1).item()),  # False if denormal numbers are flushed to zero
         torch.backends.mkldnn.enabled,
         getattr(conv, "fp32_precision", None),
         torch.get_float32_matmul_precision(),
@@ -75,7 +75,7 @@ def _settings() -> tuple[object, ...]:
 
 @functools.lru_cache(maxsize=64)
 def _step_with_torch_weights(kernel: BlurKernel, settings: tuple[object, ...]) -> _native.GaussianBlur | None:
-    """The step, or None where native weights are not torch's."""
+    """Returns the step, or None if native weights differ from torch's."""
     table = None
     if kernel.family == "v1":
         table = torch_gaussian(math.floor(-math.log2(kernel.sigma_to)))
@@ -97,13 +97,13 @@ def _step_with_torch_weights(kernel: BlurKernel, settings: tuple[object, ...]) -
 
 
 def _sigmas(kernel: BlurKernel, count: int) -> NDArray[np.float32]:
-    """Both ends, and numbers between them."""
+    """Returns both bounds of sigma, and numbers between them."""
     inner = np.random.default_rng(0).uniform(kernel.sigma_from, kernel.sigma_to, count - 2)
     return np.array([kernel.sigma_from, kernel.sigma_to, *inner], np.float32)
 
 
 def _positions(family: Family, size: int) -> list[float]:
-    """Where torchvision's weights stand, by its own arithmetic."""
+    """Returns the positions of torchvision's weights, by its own arithmetic."""
     end = (size - 1) * 0.5 if family == "v1" else (size - 1) / (2.0 * math.sqrt(2.0))
     positions: list[float] = torch.linspace(-end, end, steps=size, dtype=torch.float32, device="cpu").tolist()
     return positions
@@ -121,7 +121,7 @@ def _weights_are_torchs(step: _native.GaussianBlur, size: int, sigmas: NDArray[n
 
 @functools.cache
 def torch_gaussian(first_octave: int) -> _native.TorchGaussian | None:
-    """What torch.exp makes of -q^2 / 2 for all float32 q from 2^first_octave on; None where it is not known.
+    """Returns torch.exp(-q^2 / 2) for all float32 q from 2^first_octave on; None if the table cannot hold it.
 
     A table of 2 MB for a sigma up to 2.
     """
@@ -137,7 +137,7 @@ def torch_gaussian(first_octave: int) -> _native.TorchGaussian | None:
 
 @functools.lru_cache(maxsize=256)
 def _adds_as_torch(kernel: BlurKernel, size: Size, settings: tuple[object, ...]) -> bool:
-    """Whether both make the same sums of random images, which show the order of additions, and round them alike."""
+    """Returns whether both make the same sums of random images, which show the order of additions, and round alike."""
     step = _step_with_torch_weights(kernel, settings)
     assert step is not None
     for seed, sigma in enumerate(_sigmas(kernel, _PROBED_IMAGES)):
@@ -151,21 +151,21 @@ def _adds_as_torch(kernel: BlurKernel, size: Size, settings: tuple[object, ...])
 
 
 def native_sums(step: _native.GaussianBlur, sigma: float, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """What the blur comes to before it is rounded, [height, width, 3]."""
+    """Returns the native blur before it is rounded, [height, width, 3]."""
     sums = _native.gaussian_sums(step, sigma, np.ascontiguousarray(pixels.transpose(2, 0, 1)))
     shown: NDArray[np.float32] = sums[:, :, : pixels.shape[1]].transpose(1, 2, 0)
     return shown
 
 
 def torch_sums(kernel: BlurKernel, sigma: float, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """What torchvision makes of the image as float32, which it does not round."""
+    """Returns torchvision's blur of the image as float32, which it does not round."""
     image = torch.from_numpy(pixels).permute(2, 0, 1).to(torch.float32)
     blurred: NDArray[np.float32] = _torchvision_blur(kernel, sigma, image).permute(1, 2, 0).numpy()
     return blurred
 
 
 def torch_blur(kernel: BlurKernel, sigma: float, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """What torchvision makes of the PIL image."""
+    """Returns torchvision's blur of the PIL image."""
     image = rgb_image(pixels)
     return np.asarray(_torchvision_blur(kernel, sigma, image))
 

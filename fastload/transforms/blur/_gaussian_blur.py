@@ -1,4 +1,4 @@
-"""The native step of GaussianBlur, which computes in float32 as torch does: taken only where that was seen to be so."""
+"""The native step of GaussianBlur. It computes in float32 like torch, and is used only if its results were the same."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def lower_gaussian_blur(transform: Any, context: StageContext) -> list[_native.S
 
 
 def _kernel_size(value: object) -> tuple[int, int]:
-    """(width, height), as torchvision keeps it."""
+    """Returns (width, height), as torchvision stores it."""
     if isinstance(value, (list, tuple)) and len(value) == 2 and all(map(_is_kernel_side, value)):
         return value[0], value[1]
     raise RunsInPythonError(f"kernel_size {value!r}", f"odd ints up to {_native.MAX_BLUR_SIZE}")
@@ -46,7 +46,7 @@ def _is_kernel_side(value: object) -> bool:
 
 
 def _sigma(value: object) -> tuple[float, float]:
-    """As the float32 numbers that torch draws between."""
+    """Returns the float32 bounds between which torch draws sigma."""
     low, high = (float(np.float32(bound)) for bound in _parameters.interval(value, "sigma"))
     if low <= 0 or high > _MAX_SIGMA:
         raise RunsInPythonError(f"sigma {value!r}", f"more than 0, up to {_MAX_SIGMA:g}")
