@@ -1,4 +1,4 @@
-"""CachedDataset and files that are damaged, foreign, full or busy: right samples, and one warning at most."""
+"""CachedDataset with files that are damaged, foreign, full or busy: right samples, and at most one warning."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def made(tmp_path: Path) -> MadeSamples:
 
 @pytest.fixture
 def path(tmp_path: Path, made: MadeSamples) -> Path:
-    """A file with all samples, closed."""
+    """Returns the path of a closed file with all samples."""
     path = tmp_path / "kept" / "s"
     fastload.CachedDataset(made, path).fill()
     Path(made.log).unlink()
@@ -56,7 +56,7 @@ def changed(path: Path) -> Iterator[sqlite3.Connection]:
 
 @contextlib.contextmanager
 def warned(number: int, pattern: str = "") -> Iterator[None]:
-    """Checks that there are so many warnings of fastload's, of this text."""
+    """Checks that fastload gives this number of warnings, with this text."""
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         yield
@@ -121,7 +121,7 @@ def test_a_damaged_checksum_costs_a_sample_and_no_more(path: Path, made: MadeSam
 def test_a_damaged_file_never_gives_a_wrong_sample(path: Path, made: MadeSamples, seed: int) -> None:
     choose = random.Random(seed)
     contents = bytearray(path.read_bytes())
-    begin = 0 if seed % 8 == 0 else 100  # behind the head, which is looked at once
+    begin = 0 if seed % 8 == 0 else 100  # after the header, which is checked when the file is opened
     for _ in range(choose.choice([1, 20, 2000])):
         contents[choose.randrange(begin, len(contents))] = choose.randrange(256)
     if seed % 5 == 0:
@@ -213,13 +213,13 @@ def test_a_file_that_another_process_is_creating_is_waited_for(
 ) -> None:
     path = tmp_path / "s"
     with changed(path) as other, warned(0):
-        other.execute("BEGIN IMMEDIATE")  # for as long as this lasts, SQLite refuses at once to switch the journal
+        other.execute("BEGIN IMMEDIATE")  # until its end, SQLite refuses to switch the journal
         monkeypatch.setattr(time, "sleep", lambda seconds: other.close())
         assert fastload.CachedDataset(made, path).fill() == NUM_SAMPLES
 
 
 class Planted:
-    """Runs code where it is unpickled."""
+    """Runs code when it is unpickled."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -241,7 +241,7 @@ def test_a_file_that_somebody_else_has_written_runs_no_code(path: Path, made: Ma
         for _ in range(2):
             check_samples(cached, range(NUM_SAMPLES))
     assert not (tmp_path / "was run").exists()
-    assert made.made() == once(range(NUM_SAMPLES))  # the first epoch has put them in the place of the others
+    assert made.made() == once(range(NUM_SAMPLES))  # the first epoch has replaced the planted ones
 
 
 @pytest.mark.parametrize("spoilt", [b"", b"PK", b"\x80\x02]."])
@@ -318,8 +318,8 @@ def test_a_full_disk_is_said_once_and_costs_time_only(
     assert cached.fill() == num_kept
     dropped = weakref.ref(cached)
     del cached
-    assert wait_for(lambda: gc.collect() >= 0 and dropped() is None)  # or else its connection serves the next one, too
-    # What is there stays, and is found where there is room again.
+    assert wait_for(lambda: gc.collect() >= 0 and dropped() is None)  # else the next one would use its connection
+    # The samples in the file stay, and are found when there is room again.
     monkeypatch.setattr(SampleFile, "_open", real)
     before = made.made()
     again = fastload.CachedDataset(made, tmp_path / "s")

@@ -1,4 +1,4 @@
-"""CachedDataset: what is kept is what was made, whose copy it is, and what names it."""
+"""CachedDataset: samples come back as they were made, callers own their copies, and keys name the samples."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def keys_of(path: Path) -> list[bytes]:
         connection.close()
 
 
-# ---- what is kept --------------------------------------------------------------------------------------------------
+# ---- values --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", PLAIN)
@@ -173,12 +173,12 @@ def test_an_image_that_nobody_has_loaded_yet_is_kept_with_its_pixels(tmp_path: P
         assert cached[0].tobytes() == pixels
 
 
-# ---- whose it is ---------------------------------------------------------------------------------------------------
+# ---- copies --------------------------------------------------------------------------------------------------------
 
 
 def test_who_changes_a_sample_changes_his_own(path: Path | None) -> None:
     cached = fastload.CachedDataset([sample_of(7)], path)
-    for _ in range(3):  # the first is the one that was made
+    for _ in range(3):  # the first one is the sample as it was made
         sample = cached[0]
         assert flat(sample) == flat(sample_of(7))
         sample["cloud"].zero_()
@@ -205,7 +205,7 @@ def test_without_copies_all_get_what_was_made() -> None:
     assert cached[0] is cached[0] is sample
 
 
-# ---- who makes it --------------------------------------------------------------------------------------------------
+# ---- making samples ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("num_threads", [1, 4, 8])
@@ -255,7 +255,7 @@ def test_worker_threads_have_data_set_key_and_function_for_themselves(path: Path
         assert len(list(fastload.DataLoader(cached.map(function), num_workers=2))) == 8
     assert (dataset.indexes, function.indexes) == ([], [])
     assert cached.fill() == 8
-    assert len(dataset.indexes) == 8  # the keys; nothing was made here
+    assert len(dataset.indexes) == 8  # the keys; no sample was made here
 
 
 def test_a_failure_is_the_data_sets_and_the_next_to_ask_tries_again(path: Path | None) -> None:
@@ -310,7 +310,7 @@ def test_a_data_set_may_ask_its_own_cache_and_nobody_waits_for_ever(path: Path |
     in_threads(6, ask)
 
 
-# ---- what names it -------------------------------------------------------------------------------------------------
+# ---- names ---------------------------------------------------------------------------------------------------------
 
 
 def test_an_index_names_a_sample_from_both_ends_and_of_any_type(path: Path | None, made: MadeSamples) -> None:
@@ -378,7 +378,7 @@ def test_an_index_that_names_nothing_asks_for_a_key() -> None:
         fastload.CachedDataset(["a"], key=lambda index: 1.5)[0]  # type: ignore[arg-type,return-value]
 
 
-# ---- how much ------------------------------------------------------------------------------------------------------
+# ---- limits --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("where", ["memory", "file"])
@@ -497,7 +497,7 @@ def test_tensors_go_where_they_are_to_be_kept(path: Path | None) -> None:
     assert fastload.CachedDataset(samples, path)[0]["a"][0].device.type == "cpu"
     cached = fastload.CachedDataset(samples, path, to="meta", version="meta")
     cached[0]
-    samples[0]["b"] = np.zeros(2)  # from now on it is read
+    samples[0]["b"] = np.zeros(2)  # from now on the kept sample is read
     for _ in range(2):
         assert cached[0]["a"][0].device.type == "meta"
         assert flat((cached[0]["b"], cached[0]["c"])) == flat((np.ones(2), b"c"))
@@ -585,7 +585,7 @@ def test_it_pickles_as_its_arguments(path: Path | None, made: MadeSamples) -> No
     for again in (pickle.loads(pickle.dumps(cached.map(first_of))), copy.deepcopy(cached.map(first_of))):
         assert [again[index] for index in range(12)] == list(range(12))
     assert len(pickle.dumps(cached)) < 1000
-    expected = 1 if path is not None else 3  # what is in memory stays there
+    expected = 1 if path is not None else 3  # samples in memory are not pickled
     assert set(made.made().values()) == {expected}
 
 

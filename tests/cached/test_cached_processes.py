@@ -42,7 +42,7 @@ def wait_until(condition: Callable[[], Any]) -> None:
 
 
 def in_children(*functions: Callable[[], Any]) -> list[int]:
-    """Calls each in a child that is forked now; their exit codes, negative where a signal has ended one."""
+    """Calls each function in a child that is forked now. Returns the exit codes, negative for a signal."""
     context = multiprocessing.get_context("fork")
     children = [context.Process(target=function) for function in functions]
     for child in children:
@@ -264,13 +264,13 @@ def test_who_is_killed_at_any_moment_goes_on_where_it_was(tmp_path: Path, seed: 
     check_samples(cached, range(400))
     assert is_whole(tmp_path / "s")
     counts = made.made()
-    # A sample that was made and not written yet is lost, one for each time; check_some() makes some twice or thrice.
+    # Each kill loses at most one sample, which was made and not written yet; check_some() makes it again.
     assert sum(counts.values()) <= 400 + num_kills
     assert set(counts) == set(range(400))
 
 
 def check_some(made: MadeSamples, path: Path, choose: random.Random) -> None:
-    """Reads what is there after a kill, in a child so that this process begins anew with the file."""
+    """Reads some samples after a kill, in a child so that this process opens the file anew."""
     there = list(made.made())
     chosen = choose.sample(there, min(10, len(there)))
 
@@ -281,7 +281,7 @@ def check_some(made: MadeSamples, path: Path, choose: random.Random) -> None:
 
 
 class Hanging(MadeSamples):
-    """Where it hangs a sample is begun and never comes to its end."""
+    """Never finishes a sample if `hangs` is set."""
 
     hangs = False
 
@@ -334,7 +334,7 @@ def test_a_forked_child_opens_the_file_for_itself_and_leaves_its_parents_alone(r
         if pid == 0:
             check_samples(cached, range(5, 15))
             assert num_connects == 1
-            sys.exit(0)  # with the whole end of an interpreter
+            sys.exit(0)  # the interpreter ends as usual
         assert os.waitpid(pid, 0)[1] == 0
         check_samples(cached, range(20))
         assert num_connects == 1
@@ -397,7 +397,7 @@ def test_a_child_has_locks_of_its_own_that_keep_the_journal(tmp_path: Path) -> N
     child.start()
     check_samples(held[0], range(5))
     wait_until((tmp_path / "has it open").exists)
-    held.clear()  # the parent is not the last one to have it open
+    held.clear()  # the child still has the file open
     assert (tmp_path / "s-wal").exists()
     assert in_children(lambda: check_samples(fastload.CachedDataset(made, tmp_path / "s"), range(12))) == [0]
     assert (tmp_path / "s-wal").exists()
@@ -411,7 +411,7 @@ def test_a_child_has_locks_of_its_own_that_keep_the_journal(tmp_path: Path) -> N
 
 @contextlib.contextmanager
 def inside_of_sqlite(cached: fastload.CachedDataset) -> Iterator[threading.Event]:
-    """A thread is, until the event is set."""
+    """Keeps a thread inside of SQLite until the event is set."""
     begun, may_end = threading.Event(), threading.Event()
 
     def hold() -> None:

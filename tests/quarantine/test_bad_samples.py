@@ -1,4 +1,4 @@
-"""Bad samples that are replaced or left out: the batches are those of a program that does it by hand, under torch."""
+"""Bad samples that are replaced or left out: a program that does this by hand under torch gives the same batches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torchvision.datasets import ImageFolder
 import fastload
 
 NUM_IMAGES = 30
-# Some of them in one batch, some first or last in one.
+# Several are in one batch, and some are the first or last of a batch.
 BAD = list(zip((0, 4, 5, 11, 12, 17, 23, 29), (*SPOILS, "truncated", "missing"), strict=True))
 
 
@@ -166,7 +166,7 @@ def test_samples_without_batches_are_replaced() -> None:
 
 
 class _Storage(torch.utils.data.Dataset[Any]):
-    """Fails some times, as a network file system does."""
+    """Fails sometimes, as a network file system does."""
 
     def __init__(self, num_failures: int) -> None:
         self.num_left = num_failures

@@ -1,4 +1,4 @@
-"""The arguments about bad samples: what is refused, and what explain() says."""
+"""The arguments about bad samples: refused values, and the text of explain()."""
 
 from __future__ import annotations
 

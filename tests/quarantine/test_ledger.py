@@ -45,7 +45,7 @@ def test_every_bad_sample_is_noted_once_an_epoch(is_own: bool, num_workers: int,
     lines = _lines(ledger)
     found = [(line["epoch"], line["step"], line["position"], line["index"]) for line in lines]
     bad = {index for index, _ in BAD}
-    of_samples = [place for place in found if 3 * place[1] + place[2] == place[3]]  # the others were tried instead
+    of_samples = [place for place in found if 3 * place[1] + place[2] == place[3]]  # without tried substitutes
     assert of_samples == [(epoch, index // 3, index % 3, index) for epoch in range(2) for index, _ in BAD]
     for line in lines:
         assert line["index"] in bad
@@ -108,7 +108,7 @@ class _OneInTen(torch.utils.data.Dataset[Any]):
 def test_too_many_bad_samples_end_the_run(on_error: str, max_errors: float, num_workers: int) -> None:
     loader = fastload.DataLoader(_OneInTen(), 50, on_error=on_error, max_errors=max_errors, num_workers=num_workers)
     iterator = iter(loader)
-    for _ in range(21):  # 20 have 100 bad samples, which end no run
+    for _ in range(21):  # 20 epochs have 100 bad samples, which do not yet end the run
         next(iterator)
     with pytest.raises(fastload.TooManyErrors, match=r"105 of 1,050 samples could not be loaded \(10.00%\)") as raised:
         next(iterator)

@@ -108,7 +108,7 @@ def test_parts_of_data_sets_have_their_own_indices(num_workers: int, folder: Ima
 
 @pytest.mark.parametrize("on_error", ["replace", "skip"])
 def test_workers_that_stay_draw_on_behind_batches_that_nobody_has_asked_for(on_error: str, folder: ImageFolder) -> None:
-    """torch's workers load what was asked of them before they begin the next epoch; bad samples among it count."""
+    """torch's workers finish their requests before they begin the next epoch; bad samples among these count."""
 
     def epochs(loader: Any) -> list[Any]:
         torch.manual_seed(6)
@@ -200,14 +200,14 @@ def test_a_file_that_failed_by_its_contents_is_not_opened_again_and_still_counts
     by_epoch = [[{**line, "epoch": 0} for line in lines if line["epoch"] == epoch] for epoch in range(3)]
     assert by_epoch[0] == by_epoch[1] == by_epoch[2]
     assert num_loaded[1] == num_loaded[2] < num_loaded[0]
-    # Only what may be good the next time is tried: a missing file, and what does not fit a crop.
+    # Only samples that may be good the next time are tried: a missing file, and an image that does not fit a crop.
     stay = sum(kind in ("missing", "too small") for _, kind in BAD)
     assert num_known(loader) == len(BAD) - stay
 
 
 @pytest.fixture
 def known_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files that were made just now are remembered, too."""
+    """Remembers new files, too, by turning off the check of their age."""
     monkeypatch.setattr("fastload._quarantine._known_failures._CLOCK_NS", -(10**9))
 
 
@@ -267,7 +267,7 @@ def test_a_limit_that_is_lifted_is_forgotten(tmp_path: Path, monkeypatch: pytest
 
 
 class _InRange(ByHand):
-    """An index out of range is no bad sample."""
+    """An index out of range is not a bad sample."""
 
     def __getitem__(self, index: int) -> Any:
         return super().__getitem__(index) if index < len(self) else self.dataset[index]
@@ -299,7 +299,7 @@ def test_too_many_bad_samples_end_a_native_run(tmp_path: Path) -> None:
             next(iterators)
 
 
-# By which batches of two of the first six samples come to nothing.
+# The arguments that leave nothing in some batches of two of the first six samples.
 UNREPAIRABLE: dict[str, dict[str, Any]] = {
     "nothing can stand in": {"on_error": "replace", "substitutes": [1, 2, 5]},
     "nothing is left": {"on_error": "skip"},

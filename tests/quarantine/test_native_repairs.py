@@ -1,4 +1,4 @@
-"""Native batches with bad samples: those of torch's DataLoader over a data set that does by hand what on_error does."""
+"""Native batches with bad samples equal torch's over a data set that does by hand what on_error does."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import fastload
 
 NUM_IMAGES = 100
 BATCH_SIZE = 8
-# A flip has drawn when a crop does not fit; whether there is a crop is drawn, too.
+# A flip has drawn when a crop does not fit; the RandomApply around the crop draws, too.
 TRANSFORMS: dict[str, Callable[[], Any]] = {
     "crop": lambda: [transforms.RandomHorizontalFlip(), transforms.RandomCrop(64)],
     "crop by chance": lambda: [
@@ -65,7 +65,7 @@ def _bytes(images: torch.Tensor, labels: torch.Tensor) -> Batch:
 def _by_hand(
     root: Path, kind: str, share: float, transform: str, num_workers: int, on_error: str, seed: int
 ) -> list[Batch]:
-    """Two epochs of torch's."""
+    """Returns the batches of two epochs of torch's loader."""
     dataset = _dataset(root, kind, share, transform)
     is_skipping = on_error == "skip"
     with warnings.catch_warnings():
@@ -82,7 +82,7 @@ def _by_hand(
 
 
 def _counted_by_hand(dataset: ImageFolder, order: list[int], on_error: str, epoch: int, bad: set[int]) -> list[Batch]:
-    """With rng="sample" a sample is what it is alone."""
+    """Returns the batches for rng="sample", where a sample does not depend on the others in its batch."""
     good = [index for index in range(NUM_IMAGES) if index not in bad]
     loader = fastload.DataLoader(dataset, 1, sampler=good, rng="sample", seed=3)
     loader.set_epoch(epoch)
@@ -115,7 +115,7 @@ def _loader(dataset: Any, num_workers: int, on_error: str, **arguments: Any) -> 
 
 
 def _check_ledger(path: Path, reports: list[list[list[Any]]], bad: list[int], on_error: str) -> None:
-    """Every bad sample is noted once an epoch, where the reports say."""
+    """Checks that every bad sample is noted once an epoch, at the positions in the reports."""
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     for epoch, of_epoch in enumerate(reports):
         noted = [line for line in lines if line["epoch"] == epoch]
@@ -204,7 +204,7 @@ def test_an_epoch_is_resumed_behind_any_batch_without_memory_of_failures(
     loader = _loader(dataset, num_workers, on_error, **arguments)
     torch.manual_seed(5)
     for _ in loader:
-        pass  # an epoch, in which failures become known
+        pass  # the failures become known in this epoch
     iterator = iter(loader)
     moments = []
     whole = []
@@ -223,7 +223,7 @@ def test_an_epoch_is_resumed_behind_any_batch_without_memory_of_failures(
 
 
 def _times_one(image: torch.Tensor) -> torch.Tensor:
-    """What only Python can call, so that samples are made one by one."""
+    """Changes nothing, but only Python can call it, so that samples are made one by one."""
     return image * 1
 
 

@@ -48,7 +48,7 @@ def native(dataset: Any, **arguments: Any) -> fastload.DataLoader[Any]:
 
 
 def epoch_of(loader: Any) -> tuple[list[Any], list[Any]]:
-    """Its batches and reports."""
+    """Returns the loader's batches and reports."""
     iterator = iter(loader)
     batches, reports = [], []
     for batch in iterator:

@@ -1,4 +1,4 @@
-"""Which samples may stand in for others, and which one does."""
+"""The samples that may replace others, and the choice among them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_choice_among_none_is_refused(arguments: Any, text: str) -> None:
 
 
 class _OwnOrder(RandomSampler):
-    """Leaves the giving to its base."""
+    """Inherits all methods that give indices."""
 
     note = "mine"
 
@@ -121,7 +121,7 @@ def test_named_ones_must_be_in_the_data_set(named: list[int]) -> None:
 
 
 def test_in_blocks_a_sample_of_the_same_group_stands_in() -> None:
-    """So that a node which has its own part of the files alone finds it there."""
+    """A node that has only its own part of the files must find the substitute there."""
     dataset = TensorDataset(torch.arange(1003))
     samplers = [
         fastload.ShardedSampler(
@@ -133,7 +133,7 @@ def test_in_blocks_a_sample_of_the_same_group_stands_in() -> None:
         candidates_of(fastload.DataLoader(dataset, sampler=sampler, on_error="replace"), None) for sampler in samplers
     ]
     assert all(candidates == found[0] for candidates in found)
-    # What is repeated to fill up the last round is of the rank's own group, too.
+    # The repeats that fill up the last round belong to the rank's own group, too.
     parts = [set(sampler) for sampler in samplers]
     assert set().union(*parts) == set(range(1003))
     for index in range(1003):

@@ -15,7 +15,7 @@ from torchvision.datasets import ImageFolder
 
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread_of_torch() -> Iterator[None]:
-    """Small images are blurred faster without a pool of threads that wait for each other."""
+    """Limits torch to one thread: small images are blurred faster without a pool of threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -24,7 +24,7 @@ def _one_thread_of_torch() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """11 clean baseline JPEGs in three classes."""
+    """Makes a folder of 11 clean baseline JPEGs in three classes."""
     return make_clean_folder(tmp_path_factory.mktemp("verify"), 11)
 
 
@@ -44,11 +44,11 @@ def changed_copy(folder: Path, tmp_path: Path) -> Callable[[int, Callable[[Path]
 
 @pytest.fixture
 def evaluation(folder: Path) -> ImageFolder:
-    """The folder with transforms that draw nothing."""
+    """Returns the folder with transforms that draw nothing."""
     return ImageFolder(str(folder), recipes.evaluation(40, 32))
 
 
 @pytest.fixture
 def training(folder: Path) -> ImageFolder:
-    """The folder with transforms that draw."""
+    """Returns the folder with transforms that draw."""
     return ImageFolder(str(folder), recipes.training(32))

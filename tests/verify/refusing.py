@@ -1,4 +1,4 @@
-"""Transforms that fail for one image: of the user's own, and derived from one of torchvision's."""
+"""Transforms that fail for one image: the user's own, and one that is derived from torchvision's."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torchvision import transforms
 
 
 class Refusing:
-    """Raises KeyError for images of one height, and leaves the others as they are."""
+    """Raises KeyError for images of one height, and leaves others unchanged."""
 
     def __init__(self, height: int) -> None:
         self.height = height
@@ -20,7 +20,7 @@ class Refusing:
 
 
 class RefusingCrop(transforms.CenterCrop):  # type: ignore[misc]
-    """A crop that keeps all of an image, and raises KeyError for images of one height."""
+    """A crop that keeps the whole image, and raises KeyError for images of one height."""
 
     def __init__(self, height: int) -> None:
         super().__init__(height)

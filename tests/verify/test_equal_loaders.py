@@ -21,7 +21,7 @@ from fastload._pillow._pillow import is_reference
 from fastload._tools.verify._rng_states import Generators
 from fastload._tools.verify._runner import LoaderRunner
 
-NUM_SAMPLES = 11  # of the folder
+NUM_SAMPLES = 11  # in the folder
 
 
 @pytest.mark.parametrize("num_workers", [0, 1, 2])
@@ -69,7 +69,7 @@ def test_random_transforms_draw_the_same_on_both_sides(training: ImageFolder, nu
     loaders = [DataLoader(training, 4, shuffle=True, num_workers=num_workers) for _ in range(2)]
     report = fastload.verify(*loaders)
     assert report.is_equal, report
-    torch.manual_seed(1)  # nothing of the caller's state comes in
+    torch.manual_seed(1)  # the caller's state must not matter
     assert fastload.verify(*loaders).is_equal
 
 
@@ -88,7 +88,7 @@ def test_two_loaders_may_share_a_generator_and_a_sampler(evaluation: ImageFolder
 
 
 class _NumpySampler(Sampler[int]):
-    """Draws its order from a generator of NumPy that it keeps."""
+    """Draws its order from its own NumPy generator."""
 
     def __init__(self) -> None:
         self.generator = np.random.default_rng(4)
@@ -159,7 +159,7 @@ def test_all_generators_are_left_as_they_were_found(training: ImageFolder, num_w
         DataLoader(training, 4, shuffle=True, num_workers=num_workers, generator=generator) for generator in generators
     )
     before = states(*generators)
-    assert not fastload.verify(old, new).is_equal  # so that the stages are looked into, too
+    assert not fastload.verify(old, new).is_equal  # so that the stages are examined, too
     assert states(*generators) == before
 
 
@@ -234,7 +234,7 @@ def test_indices_of_each_batch_are_those_of_the_sampler(evaluation: ImageFolder,
     deliveries = list(iter(runner.next, None))
     runner.close()
     assert [type(delivery.error) for delivery in deliveries] == [type(None), IndexError, type(None), type(None)]
-    # Threads take batches from the sampler itself, and report nothing of one that was none.
+    # Threads take batches from the sampler itself, and report nothing about an empty batch.
     is_unknown = kind is fastload.DataLoader and num_workers > 0
     assert [delivery.indices for delivery in deliveries] == [[3, 1], None if is_unknown else [99], [2], [0, 5, 6]]
 

@@ -1,4 +1,4 @@
-"""torch's loader against fastload's with torch's random numbers, the default: equal, and every change on its stage."""
+"""torch's loader against fastload's with torch's random numbers: equal, and every change is blamed on its stage."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Change = Callable[[int, Callable[[Path], object]], Path]
 
 
 def compared(old: Any, new: Any = None, **arguments: Any) -> fastload.VerifyReport:
-    """torch's loader of `old` against fastload's of `new`, by default of the same."""
+    """Compares torch's loader over `old` with fastload's over `new`, by default over the same data set."""
     return fastload.verify(DataLoader(old, **arguments), fastload.DataLoader(new or old, **arguments))
 
 
@@ -37,13 +37,13 @@ def assert_equal(report: fastload.VerifyReport) -> None:
 
 
 def arguments_for(num_workers: int, **more: Any) -> dict[str, Any]:
-    """Without workers, and with workers that persist."""
+    """Returns the loader's arguments: without workers, or with persistent workers."""
     return {"batch_size": 3, "num_workers": num_workers, "persistent_workers": num_workers > 0, **more}
 
 
 @pytest.fixture(scope="module")
 def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Files of every kind, and two that nobody can load."""
+    """Makes files of every kind, and two that cannot be loaded."""
     root = make_mixed_folder(tmp_path_factory.mktemp("mixed"))
     (root / "odd" / "broken.jpg").write_bytes((root / "class0" / "0000.JPEG").read_bytes()[:300])
     (root / "odd" / "text.png").write_text("no image")
@@ -167,7 +167,7 @@ def test_a_changed_setting_is_named(
 
 
 def assert_drawn_otherwise(report: fastload.VerifyReport, count: int, known: str) -> None:
-    """A native loader's report proves other draws; of any other loader it is said what is known, and no more."""
+    """Checks that other draws are blamed if a native loader reports them, and else only known differences are named."""
     is_native = report.new.startswith("fastload.DataLoader: native")
     assert dict(report.stages) == {"random numbers" if is_native else "values": count}
     for example in report.examples:
@@ -192,7 +192,7 @@ def test_another_number_of_workers_is_proved_by_a_native_loaders_report(
 ) -> None:
     dataset = ImageFolder(str(folder), pipeline())
     report = fastload.verify(DataLoader(dataset, 4, num_workers=1), fastload.DataLoader(dataset, 4, num_workers=2))
-    # Batch 0 is drawn by worker 0 in both, from the same seed.
+    # Worker 0 draws batch 0 in both, from the same seed.
     assert [batch.batch for batch in report.differences] == [1, 2]
     assert_drawn_otherwise(report, 7, "num_workers 1 against 2: each worker has random numbers of its own")
 

@@ -1,4 +1,4 @@
-"""Errors: alike on both sides they are equal, in one loader only they are a difference at the stage that failed."""
+"""Errors: equal ones on both sides count as equal; an error of one loader differs at the stage that failed."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class _Raising(Dataset[Any]):
 
 def test_other_kinds_of_errors_differ_and_equal_kinds_do_not() -> None:
     assert fastload.verify(DataLoader(_Raising(ValueError)), DataLoader(_Raising(ValueError), num_workers=1)).is_equal
-    # torch's workers cannot build this exception again and raise RuntimeError in its place.
+    # torch's workers cannot rebuild this exception and raise RuntimeError instead.
     unpicklable = _Raising(lambda text: UnicodeDecodeError("utf-8", b"x", 0, 1, text))  # type: ignore[arg-type]
     assert fastload.verify(DataLoader(unpicklable), DataLoader(unpicklable, num_workers=1)).is_equal
     report = fastload.verify(DataLoader(_Raising(ValueError)), DataLoader(_Raising(IndexError)))
@@ -139,7 +139,7 @@ def test_what_iter_raises_comes_out_and_nothing_is_left(evaluation: ImageFolder,
     state, threads = torch.get_rng_state(), num_native_threads()
     with pytest.raises(AssertionError) as raised:
         fastload.verify(kind(evaluation, num_workers=1), DataLoader(evaluation, timeout=3))
-    # Though the exception's frames still hold the loader that had begun.
+    # Although the exception's frames still hold the loader that had begun.
     assert multiprocessing.active_children() == []
     assert wait_for(lambda: num_native_threads() <= threads)
     assert torch.equal(torch.get_rng_state(), state)

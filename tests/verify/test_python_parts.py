@@ -1,4 +1,4 @@
-"""Loaders whose samples native code begins and Python ends: what the comparison knows of them."""
+"""Comparisons of loaders whose samples are begun by native code and finished by Python."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fastload._tools.verify._runner import LoaderRunner
 
 
 def pipeline(evaluation: ImageFolder, *steps: Any) -> ImageFolder:
-    """`steps` behind a crop that draws, on images, or on tensors where the first one makes them."""
+    """Returns a pipeline of a crop that draws, followed by `steps`."""
     return ImageFolder(evaluation.root, v1.Compose([v1.RandomResizedCrop(32), *steps]))
 
 
@@ -31,7 +31,7 @@ def tensors(*steps: Any) -> list[Any]:
 
 
 def compared(old: Any, new: Any, **arguments: Any) -> fastload.VerifyReport:
-    """torch's loader against fastload's, which has a Python part."""
+    """Compares torch's loader with fastload's, which has a Python part."""
     new_loader = fastload.DataLoader(new, 4, **arguments)
     assert new_loader.explain().startswith("partly native")
     return fastload.verify(DataLoader(old, 4, **arguments), new_loader)
@@ -175,7 +175,7 @@ def test_a_transform_that_raises_is_blamed_itself(evaluation: ImageFolder, num_w
 
 
 class Counting:
-    """Adds how often it was called."""
+    """Adds the number of its calls."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -1,4 +1,4 @@
-"""What a native loader reports, done again, is what it delivered: of every kind of step, in every recipe."""
+"""Replaying a native loader's reports gives what it delivered: for every kind of step, in every recipe."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ PIPELINES |= {
 
 
 def delivered_and_replayed(dataset: Any, rng: Any) -> list[tuple[Any, Any, Any]]:
-    """Of each sample: its report, what the loader gave and what the replay makes of the report."""
+    """Returns each sample's report, the loader's result and the replayed one."""
     loader = fastload.DataLoader(dataset, 4, rng=rng)
     generators = Generators([loader])
     runner = LoaderRunner(loader, generators, seed=3)
@@ -122,7 +122,7 @@ def test_every_kind_of_step_is_among_those_done_again(mixed: Path) -> None:
             kinds |= {step.kind for view in report.views for step in view}
             assert all(len(step) == len(step._fields) for view in report.views for step in view), report
             assert difference(delivered, replayed) is None, report
-    assert kinds == KINDS - {"rotate180"}  # which no policy of torchvision's comes to
+    assert kinds == KINDS - {"rotate180"}  # no policy of torchvision's uses it
     image = ImageFolder(str(mixed))[0][0]
     assert apply_steps(image, [("rotate180",)]).tobytes() == image.rotate(180).tobytes()
 
@@ -137,7 +137,7 @@ def test_what_cannot_be_done_again_is_unknown(mixed: Path, monkeypatch: pytest.M
         apply_steps(image, [("swirl", 3)])
     assert replay_sample(image, steps, [[*report, ("resize", 56, 56, "sinc")]], generators) is None
     assert replay_sample(image, steps, [report, report], generators) is None
-    assert replay_sample(image, steps[:2], [report], generators) is None  # ends in an image
+    assert replay_sample(image, steps[:2], [report], generators) is None  # the result is an image
     drawing = [*steps, lambda tensor: tensor + torch.rand(1)]
     assert replay_sample(image, drawing, [report], generators) is None
     monkeypatch.delitem(sys.modules, "torchvision.transforms.functional")

@@ -1,4 +1,4 @@
-"""Every change that can be proved is blamed on its stage; of any other the report says that the cause is not known."""
+"""Every change that can be proved is blamed on its stage; for any other the report says that the cause is not known."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def test_pipelines_of_torchvision_v2_are_looked_into(evaluation: ImageFolder) ->
 
 
 class _Shift:
-    """A transform of the user's own: moves the image by some columns."""
+    """A transform of the user's: moves the image by some columns."""
 
     def __init__(self, columns: int) -> None:
         self._columns = columns
@@ -231,7 +231,7 @@ class _Shift:
 
 
 class _Brighten(_Shift):
-    """Another: adds to every value."""
+    """A transform of the user's: adds to every value."""
 
     def __call__(self, image: Image.Image) -> Image.Image:
         return Image.fromarray(np.asarray(image) // 2 + np.uint8(self._columns))
@@ -255,7 +255,7 @@ def test_an_own_transform_more_is_named_without_a_stage(evaluation: ImageFolder)
 
 
 class _Nameless(_Shift):
-    """Raises where it is to be named."""
+    """A transform whose repr raises."""
 
     def __repr__(self) -> str:
         raise RuntimeError("no name")
@@ -331,7 +331,7 @@ def test_another_decoder_of_the_same_file_is_decode(evaluation: ImageFolder) -> 
 
 
 class _Flipped(Dataset[Any]):
-    """Images of no file, upside down if asked to."""
+    """Images without files, upside down if asked for."""
 
     def __init__(self, inner: ImageFolder, is_flipped: bool) -> None:
         self.inner = inner
@@ -379,7 +379,7 @@ def test_another_number_of_workers_is_named_and_no_cause_where_no_loader_reports
     training: ImageFolder,
 ) -> None:
     report = fastload.verify(DataLoader(training, 4, num_workers=1), DataLoader(training, 4, num_workers=2))
-    # Batch 0 is drawn by worker 0 in both, from the same seed.
+    # Worker 0 draws batch 0 in both, from the same seed.
     assert [batch.batch for batch in report.differences] == [1, 2]
     assert dict(report.stages) == {"values": 7}
     known = "num_workers 1 against 2: each worker has random numbers of its own"
@@ -406,7 +406,7 @@ def test_another_seed_is_random_numbers(training: ImageFolder) -> None:
 
 
 class _Unsteady:
-    """A transform with random numbers that no seed reaches."""
+    """A transform whose random numbers do not depend on any seed."""
 
     def __call__(self, image: Image.Image) -> Image.Image:
         noise = np.random.default_rng().integers(0, 50, (image.height, image.width, 3), dtype=np.uint8)
@@ -475,11 +475,11 @@ def test_another_batch_size_is_order_from_where_the_samples_part(evaluation: Ima
     assert "batches of 4 and 5 samples" in str(report)
 
 
-# Data sets that cannot be looked into.
+# Data sets whose samples cannot be taken apart.
 
 
 class _Pairs(Dataset[Any]):
-    """Tensors from nowhere."""
+    """Tensors without files."""
 
     def __init__(self, offset: float = 0.0, label_offset: int = 0) -> None:
         self.offset = offset
@@ -504,7 +504,7 @@ def test_a_data_set_without_transform_gets_values_and_the_reason(evaluation: Ima
 
 
 class _Wrapped(Dataset[Any]):
-    """A data set of the user's that keeps a transform of its own over another one."""
+    """A data set of the user's that applies its own transform to the samples of another one."""
 
     def __init__(self, inner: Any, transform: Any) -> None:
         self.inner = inner
@@ -529,7 +529,7 @@ def test_own_data_sets_with_a_transform_are_looked_into(evaluation: ImageFolder)
 
 
 class _Stream(IterableDataset[Any]):
-    """Tensors that have no index."""
+    """Tensors without an index."""
 
     def __init__(self, values: list[float]) -> None:
         self.values = values
@@ -574,7 +574,7 @@ def test_what_collate_fn_does_is_not_blamed_on_a_transform(evaluation: ImageFold
     assert details(report) == {f"the images differ, and the cause is not known; known to differ: {known}"}
 
 
-# Faults of native code, which has none that we know: planted behind a native iterator.
+# Faults of native code, which has no known ones: they are planted into the results of a native iterator.
 
 
 class _FaultyIterator:
@@ -671,7 +671,7 @@ def test_a_fault_of_the_native_decoder_is_decode(evaluation: ImageFolder, monkey
     assert "the new loader's decoder gives other pixels than Pillow" in str(report)
 
 
-# What is kept of images.
+# Cached images.
 
 
 @pytest.mark.parametrize("is_native", [True, False])
@@ -729,7 +729,7 @@ def test_another_fault_of_a_loader_with_a_cache_is_not_the_caches(
 
 
 class WithTransform(Dataset[Any]):
-    """Opens the files of a folder itself, and keeps its transform where it can be looked through."""
+    """Opens the files of a folder itself, and keeps its transform in the attribute `transform`."""
 
     def __init__(self, folder: ImageFolder) -> None:
         self.samples, self.transform = folder.samples, folder.transform

@@ -1,4 +1,4 @@
-"""Values are equal exactly where no bit differs, of whatever type they are."""
+"""Values of any type are equal exactly if no bit differs."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def command(folder: Path, tmp_path: Path, run_child: RunChild) -> Any:
 
 
 def errors_of(child: Any) -> list[str]:
-    """Lines of standard error that are not progress, which is shown where a machine is slow."""
+    """Returns the lines of standard error without the progress, which a slow machine shows."""
     return [line for line in child.stderr.splitlines() if not line.startswith("fastload: ")]
 
 
