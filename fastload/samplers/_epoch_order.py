@@ -1,7 +1,8 @@
-"""The index batches of one epoch, from its beginning or from any of them on, and how they are found again.
+"""The index batches of one epoch, from the start or from any batch on, and the state that finds them again.
 
-torch's own samplers are known by a seed or by the state of a generator. Any other is asked once more, with the
-program's generators as they were, for all that it was asked for: so what it draws, and when, comes out the same.
+The order of torch's own samplers follows from a seed or the state of a generator. Any other sampler is asked again for
+everything that it was asked for, with the program's generators as they were, so that it draws the same numbers at the
+same times.
 """
 
 from __future__ import annotations
@@ -39,18 +40,18 @@ _MOST_AHEAD = 2**20
 
 
 class EpochOrder:
-    """One pass over a loader's batch sampler, which can say of each batch how the ones behind it are found.
+    """One pass over a loader's batch sampler, with a state after each batch from which the rest can be found again.
 
-    It is made before torch asks the sampler for the epoch's iterator, and `asking()` is held meanwhile; then `begin()`.
+    Make it before torch asks the sampler for the epoch's iterator, hold `asking()` meanwhile, and then call `begin()`.
 
     Args:
-        index_sampler: A loader's batch sampler, or its sampler where there are no batches.
-        depth: So many batches at most are asked for and not handed out.
-        saved: Where an epoch is to go on; None: it begins.
-        position: Batches that were handed out in that.
-        loaded: The state that a stateful sampler is to load, or none.
-        takes_keys: Whether what the sampler gives is left as it is, for a data set that any key may ask; else give()
-            gives what IndexBatches does.
+        index_sampler: A loader's batch sampler, or its sampler if there are no batches.
+        depth: Number of batches in flight at most.
+        saved: State from which the epoch resumes; None: it starts.
+        position: Number of its batches that were handed out.
+        loaded: The state that a stateful sampler has to load, or none.
+        takes_keys: Whether the sampler's items are left unchanged, as keys of the data set; else give() converts them
+            like IndexBatches.
     """
 
     def __init__(
@@ -71,28 +72,28 @@ class EpochOrder:
         self._is_prepared = False
         self._program: ProgramStates | None = None
         self._generators: dict[str, Any] = {}
-        self._epoch: int | None = None  # once the sampler was asked for a batch
+        self._epoch: int | None = None  # set when the sampler is asked for the first batch
         self._has_drawn = False
-        self._is_empty = True  # nothing was given
+        self._is_empty = True  # no batch was given
         self._batches: IndexBatches | Sampled | SampledLists | None = None
-        self._numbers: tuple[DrawNumbers | None] | None = None  # once they were asked for
-        # Of a stateful sampler: its states behind the batches that were given last, and the batch that is given next.
+        self._numbers: tuple[DrawNumbers | None] | None = None  # set on the first use
+        # For a stateful sampler: its states after the last batches, and the batch that is given next.
         self._own_states: deque[Any] = deque(maxlen=int(depth) + 2)
         self._num_noted = position
         self._taken: list[Any] = []
         self._is_noted = False
         self._own_end: tuple[Any, ...] = ()
 
-    # ---- its beginning ---------------------------------------------------------------------------------------------
+    # ---- start -----------------------------------------------------------------------------------------------------
 
     @property
     def is_asked_by_torch(self) -> bool:
-        """Whether `asking()` has to be held where torch's base class asks for the iterator that is used."""
+        """Whether `asking()` has to be held while torch's base class asks for the iterator that is used."""
         return self.kind in ("stateful", "asked again")
 
     @contextlib.contextmanager
     def asking(self) -> Iterator[None]:
-        """Held while the sampler is asked for the iterator that is used. May be held again."""
+        """Prepares and replays the program's draws while the sampler is asked for the iterator. May be held again."""
         with contextlib.nullcontext() if self._replay is None else self._replay.drawing():
             if not self._is_prepared:
                 self._prepare()
@@ -119,8 +120,8 @@ class EpochOrder:
         sampler = epoch_holder(self._batch_sampler)
         if sampler is not None and epoch is not None and sampler.epoch != epoch:
             warnings.warn(
-                f"{type(sampler).__name__}.set_epoch({sampler.epoch}) was called behind load_state_dict(), and the "
-                f"state is of epoch {epoch}, which goes on: call set_epoch() for the epochs behind it only",
+                f"{type(sampler).__name__}.set_epoch({sampler.epoch}) was called after load_state_dict(), but the "
+                f"loaded state resumes epoch {epoch}: call set_epoch() only for the epochs after it",
                 stacklevel=2,
             )
 
@@ -128,14 +129,14 @@ class EpochOrder:
         sampler = epoch_holder(self._batch_sampler)
         if sampler is None or epoch is None:
             return
-        # A ShardedSampler has loaded its epoch, a later one than that in which its iteration began where they follow
-        # each other without an end.
+        # A ShardedSampler has loaded its own epoch. Without an end, it may be later than the epoch in which the
+        # iteration began.
         if sampler.epoch != epoch and sharded_of(self._batch_sampler) is None:
             sampler.set_epoch(epoch)
         self._epoch = epoch
 
     def begin(self, begun: Iterator[Any] | None) -> None:
-        """Asks for the iterator, or takes `begun`, and passes over what was handed out."""
+        """Asks for the iterator, or takes `begun`, and skips the batches that were handed out."""
         with self.asking():
             if self._saved is None:
                 self._batches = self._lowered(begun)
@@ -161,18 +162,18 @@ class EpochOrder:
         return batches
 
     def _rest_of(self, items: Iterator[Any], saved: SavedSampler) -> Iterator[Any]:
-        """What comes behind the position; the part of it that was asked for before is asked for now."""
+        """Returns the batches after the position, and asks again for the ones that the saved epoch had asked for."""
         if self.kind == "stateful":
             return items
         deque(itertools.islice(items, min(self._position, sys.maxsize)), maxlen=0)
-        # A DistributedSampler looks at its epoch when it is asked for the first batch.
+        # A DistributedSampler reads its epoch when it is asked for the first batch.
         num_ahead = 1 if self.kind == "distributed" else min(max(0, saved.num_asked - self._position), _MOST_AHEAD)
         return itertools.chain(list(itertools.islice(items, num_ahead)), items)
 
-    # ---- its batches -----------------------------------------------------------------------------------------------
+    # ---- batches ---------------------------------------------------------------------------------------------------
 
     def give(self, given: list[Any]) -> None:
-        """Appends the next batch or key, or nothing where there is none, in one step."""
+        """Appends the next batch or key in one step; at the end, appends nothing."""
         assert self._batches is not None, "it has begun"
         if self._epoch is None and (sampler := epoch_holder(self._batch_sampler)) is not None:
             self._epoch = sampler.epoch
@@ -199,14 +200,14 @@ class EpochOrder:
         return self._batches.item(given) if isinstance(self._batches, (Sampled, SampledLists)) else given
 
     def draw_numbers(self, count: int) -> Numbers | None:
-        """Of the `count` samples of what give() has appended last, before it is called again; None: they have none."""
+        """Returns the draw numbers of the `count` samples that give() appended last; None if they have none."""
         if self._numbers is None:
             self._numbers = (numbers_of(self._batch_sampler),)
         (numbers,) = self._numbers
         return None if numbers is None else numbers.of(self._num_before(count), count)
 
     def _num_before(self, count: int) -> int:
-        """Samples before these: of the epoch, or since a stateful sampler went on."""
+        """Returns the number of samples before these, in the epoch or since a stateful sampler resumed."""
         assert self._batches is not None, "it has begun"
         own = self._batches.own
         if own is not None:
@@ -215,19 +216,20 @@ class EpochOrder:
         return num_items * size_of(self._batch_sampler)
 
     def check_end(self) -> None:
+        """Raises RuntimeError if an interrupt has ended the sampler early; warns if it gave no batch after a resume."""
         assert self._batches is not None, "it has begun"
         self._batches.check_end()
         if self._is_empty and self._position:
             warnings.warn(
-                f"the state is of an epoch that was over: the sampler gives no batch behind position {self._position}. "
-                "One with a length says which batch is the last, and then the next epoch begins at once",
+                f"the state is of an epoch that was over: the sampler gives no batch after position {self._position}. "
+                "The last batch of a sampler with a length is known, and then the next epoch begins at once",
                 stacklevel=2,
             )
 
-    # ---- how it is found again -------------------------------------------------------------------------------------
+    # ---- states ----------------------------------------------------------------------------------------------------
 
     def saved_at(self, position: int) -> SavedSampler:
-        """How the batches from `position` on are found."""
+        """Returns the state from which the batches from `position` on are found."""
         sampler = epoch_holder(self._batch_sampler)
         epoch = sampler.epoch if self._epoch is None and sampler is not None else self._epoch
         generators = self._generators
@@ -240,14 +242,14 @@ class EpochOrder:
 
     @property
     def _num_asked(self) -> int:
-        """Batches of the epoch that the sampler was asked for, before and since it went on."""
+        """The number of the epoch's batches that the sampler was asked for, before and after resuming."""
         before = 0 if self._saved is None else self._saved.num_asked
         return before if self._batches is None else max(before, self._batches.num_asked)
 
     def saved_behind(self, *, is_exhausted: bool) -> Callable[[], SavedSampler]:
-        """What says how the next epoch is found, where all batches of this one were handed out.
+        """Returns a function that makes the state of the next epoch, when all batches of this one were handed out.
 
-        `is_exhausted`: the sampler was asked for one more, too.
+        `is_exhausted`: the sampler was also asked for one batch more.
         """
         rest = functools.partial(sampler_at_rest, self._batch_sampler, self._own_end)
         if is_exhausted or self.kind != "random" or not (generators := generators_of(self._batch_sampler)):
@@ -261,7 +263,7 @@ class EpochOrder:
 
 
 class _Holder:
-    """A batch sampler in the place of the loader that has it."""
+    """An object with a loader's batch sampler."""
 
     def __init__(self, batch_sampler: Any) -> None:
         self.batch_sampler = batch_sampler

@@ -1,4 +1,4 @@
-"""What is known of a sampler between two epochs, and set again: its kind, epoch, generators and own state."""
+"""The state of a sampler between two epochs: its kind, epoch, generators and own state."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from fastload.samplers._own_batches import draws_order
 from fastload.samplers._seeded_shuffle import sharded_in
 from fastload.samplers._sharded_sampler import ShardedSampler
 
-# Of these an iterator gives the same items each time, and draws nothing.
+# Types whose iterators give the same items each time, and draw nothing.
 _SEQUENCES = (list, tuple, range, np.ndarray, torch.Tensor, NumberedBatches)
 
 
 def kind_of(batch_sampler: Any) -> Kind:
-    """How the batches of an epoch are found again."""
+    """Returns the way in which the batches of an epoch are found again."""
     if _stateful_of(batch_sampler) is not None:
         return "stateful"
     is_random = draws_order(batch_sampler)
@@ -37,12 +37,12 @@ def kind_of(batch_sampler: Any) -> Kind:
 
 
 def sharded_of(batch_sampler: Any) -> ShardedSampler | None:
-    """The sampler whose state any number of ranks with any batch size goes on from; None: it is another one."""
+    """Returns the ShardedSampler, whose state any number of ranks with any batch size can resume; None for others."""
     return sharded_in(batch_sampler.sampler) if type(batch_sampler) is BatchSampler else None
 
 
 def describe_sampler(batch_sampler: Any) -> str:
-    """Kind and settings that decide the order, but for the rank; those of torch's own samplers."""
+    """Describes the kind and the settings that decide the order, except the rank."""
     if type(batch_sampler) is not BatchSampler:
         return type(batch_sampler).__qualname__
     sampler: Any = batch_sampler.sampler
@@ -57,14 +57,14 @@ def describe_sampler(batch_sampler: Any) -> str:
 
 
 def _parts_of(batch_sampler: Any) -> tuple[tuple[str, Any], ...]:
-    """The batch sampler and what it samples from, with their names."""
+    """Returns the batch sampler and the sampler in it, with their names."""
     sampler = getattr(batch_sampler, "sampler", None)
     own = ("batch_sampler", batch_sampler)
     return (own,) if sampler is None else (own, ("sampler", sampler))
 
 
 def epoch_holder(batch_sampler: Any) -> Any:
-    """What of it has an epoch that set_epoch() sets; None: nothing."""
+    """Returns the part of it that has an epoch and set_epoch(); None if there is none."""
     for _, part in _parts_of(batch_sampler):
         if hasattr(part, "set_epoch") and type(getattr(part, "epoch", None)) is int and part.epoch >= 0:
             return part
@@ -72,7 +72,7 @@ def epoch_holder(batch_sampler: Any) -> Any:
 
 
 def _generators(batch_sampler: Any) -> dict[str, Any]:
-    """The generators that it holds, by name."""
+    """Returns the generators that it holds, by name."""
     return {
         f"{part_name}.{name}": value
         for part_name, part in _parts_of(batch_sampler)
@@ -82,12 +82,12 @@ def _generators(batch_sampler: Any) -> dict[str, Any]:
 
 
 def generators_of(batch_sampler: Any) -> dict[str, Any]:
-    """States of the generators that it holds, by name."""
+    """Returns the states of the generators that it holds, by name."""
     return {name: state_of(generator) for name, generator in _generators(batch_sampler).items()}
 
 
 def check_generators(batch_sampler: Any, saved: SavedSampler) -> None:
-    """Raises StateError where a state has a generator that the sampler does not hold."""
+    """Raises StateError if a state has a generator that the sampler does not hold."""
     held = _generators(batch_sampler)
     for name, state in saved.generators.items():
         if name not in held or not fits(held[name], state):
@@ -109,7 +109,7 @@ def holds_generator(batch_sampler: Any, generator: torch.Generator) -> bool:
 
 
 def _stateful_of(batch_sampler: Any) -> Any:
-    """The part of it that has state_dict() and load_state_dict(); None: no part."""
+    """Returns the part of it that has state_dict() and load_state_dict(); None if there is none."""
     parts = _parts_of(batch_sampler)
     for _, part in parts if type(batch_sampler) is BatchSampler else parts[:1]:
         if hasattr(part, "state_dict") and hasattr(part, "load_state_dict"):
@@ -118,12 +118,12 @@ def _stateful_of(batch_sampler: Any) -> Any:
 
 
 def own_state(batch_sampler: Any) -> Any:
-    """What a stateful sampler says of itself."""
+    """Returns the state_dict() of a stateful sampler."""
     return _stateful_of(batch_sampler).state_dict()
 
 
 def load_own_state(batch_sampler: Any, state: Any) -> None:
-    """Lets a stateful sampler load its state. Raises StateError where it raises."""
+    """Loads the state of a stateful sampler. Raises StateError if the sampler raises."""
     sampler = _stateful_of(batch_sampler)
     try:
         sampler.load_state_dict(state)
@@ -136,12 +136,15 @@ def load_own_state(batch_sampler: Any, state: Any) -> None:
 
 
 def loaded_at_rest(batch_sampler: Any, saved: SavedSampler) -> tuple[Any, ...]:
-    """What a stateful sampler is to load where an epoch begins, if anything: a ShardedSampler has its epoch then."""
+    """Returns the state that a stateful sampler has to load at the start of an epoch, if any.
+
+    A ShardedSampler has its epoch then, and loads nothing.
+    """
     return (saved.state,) if saved.kind == "stateful" and sharded_of(batch_sampler) is None else ()
 
 
 def sampler_at_rest(batch_sampler: Any, own_end: tuple[Any, ...] = ()) -> SavedSampler:
-    """How the next epoch is found, of which nothing was asked for; `own_end` is the sampler's own state, if known."""
+    """Returns the state of the next epoch before its first batch; `own_end` is the sampler's own state, if known."""
     kind = kind_of(batch_sampler)
     sampler = epoch_holder(batch_sampler)
     epoch = None if sampler is None else sampler.epoch

@@ -140,7 +140,7 @@ def test_the_epoch_of_a_state_wins_over_another_one_and_says_so(folder: Path) ->
     (again,) = _loaders(folder, 1, 4, 2)
     again.load_state_dict(state)
     again.sampler.set_epoch(5)
-    with pytest.warns(UserWarning, match=r"ShardedSampler\.set_epoch\(5\) was called behind load.*is of epoch 0"):
+    with pytest.warns(UserWarning, match=r"ShardedSampler\.set_epoch\(5\) was called after load.*resumes epoch 0"):
         iterator = iter(again)
     assert [next(iterator)[1].tolist() for _ in range(3)] == expected
 

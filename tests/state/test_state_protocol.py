@@ -204,7 +204,7 @@ def test_a_sampler_without_a_length_ends_its_epoch_with_stop_iteration(folder: P
     if num_workers:  # the sampler was asked for more already
         assert len(list(again)) == 2
     else:
-        with pytest.warns(UserWarning, match="the sampler gives no batch behind position 2"):
+        with pytest.warns(UserWarning, match="the sampler gives no batch after position 2"):
             assert len(list(again)) == 0
     again.load_state_dict(loader.state_dict())
     assert len(list(again)) == 2
@@ -394,7 +394,7 @@ def test_the_epoch_of_the_state_wins_over_set_epoch_of_the_sampler(folder: Path,
     loader.load_state_dict(stopped.state)
     assert loader.sampler.epoch == 1
     loader.sampler.set_epoch(0)
-    with pytest.warns(UserWarning, match=r"set_epoch\(0\) was called behind load_state_dict\(\)"):
+    with pytest.warns(UserWarning, match=r"set_epoch\(0\) was called after load_state_dict\(\)"):
         iterator = iter(loader)
     loader.sampler.set_epoch(5)  # as Lightning does, behind iter()
     assert [batch_of(*batch) for batch in iterator] == stopped.rest[0]
