@@ -15,7 +15,7 @@ from torch.utils.data import BatchSampler, RandomSampler, WeightedRandomSampler
 
 from fastload.samplers._seeded_shuffle import sharded_in
 from fastload.samplers._sharded_sampler import ShardedSampler
-from fastload.samplers._shards import Place
+from fastload.samplers._shards import ResumePoint
 
 # Numbers of the samples of a batch, in its order: uint32 [samples].
 Numbers = NDArray[np.uint32]
@@ -96,7 +96,7 @@ def first_number_of(sampler: ShardedSampler, index: int, epoch: int) -> int | No
     shards = sampler._shards
     everybody = replace(shards, length=shards.num_steps() * shards.num_replicas, num_replicas=1, rank=0)
     num_before = 0
-    while len(piece := everybody.piece(Place(epoch, 0), num_before, _PIECE)):
+    while len(piece := everybody.piece(ResumePoint(epoch, 0), num_before, _PIECE)):
         places = np.flatnonzero(piece == index)
         if len(places):
             return num_before + int(places[0])

@@ -141,8 +141,8 @@ class _Sharded:
 
     def __init__(self, sampler: ShardedSampler, begun: list[Any]) -> None:
         self._shards, self.passed = sampler._begin(begun)
-        place = self.passed.begun
-        self.num_samples = sys.maxsize if self._shards.infinite else self._shards.num_steps(place.position)
+        num_steps = self._shards.num_steps(self.passed.begun.position)
+        self.num_samples = sys.maxsize if self._shards.infinite else num_steps
 
     def draw_after(self, num_drawn: int, wanted: int) -> _Draw | None:
         piece = self._shards.piece(self.passed.begun, num_drawn, max(wanted, _RANGE_PIECE))
@@ -223,7 +223,7 @@ class OwnBatches:
     def __init__(self, batch_sampler: BatchSampler, make_source: Callable[[list[Any]], _IndexSource]) -> None:
         self._batch_sampler = batch_sampler
         self._make_source = make_source
-        self._begun: list[Any] = []  # the seed or place that the source begins with: Note [interrupts]
+        self._begun: list[Any] = []  # the seed or resume point that the source begins with: Note [interrupts]
         self._reader: _Reader | None = None
         self._full_size: int | None = None  # batch size, if shorter batches are dropped
         self._cut: _Cut | None = None

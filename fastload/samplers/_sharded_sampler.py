@@ -25,7 +25,7 @@ from fastload.samplers._sharding_arguments import (
     num_nodes_of,
     whole,
 )
-from fastload.samplers._shards import Place, Shards
+from fastload.samplers._shards import ResumePoint, Shards
 
 # Number of indices that become ints at a time.
 _PIECE = 4096
@@ -35,7 +35,7 @@ _PIECE = 4096
 class _Pass:
     """One iteration over a sampler: its first position, and how many samples of this rank it has given."""
 
-    begun: Place
+    begun: ResumePoint
     num_given: int = 0
 
 
@@ -138,7 +138,7 @@ class ShardedSampler(DistributedSampler[int]):
             assert len(replace(self._shards, rank=each).positions()) == self.num_samples, (
                 "ranks take equally many steps"
             )
-        self._loaded: Place | None = None  # start of the next iteration, if it is not the start of `epoch`
+        self._loaded: ResumePoint | None = None  # start of the next iteration, if it is not the start of `epoch`
         self._last: _Pass | None = None  # the iteration that began last, in this epoch
 
     def _check_together(self, num_samples: int | None) -> None:
@@ -179,8 +179,8 @@ class ShardedSampler(DistributedSampler[int]):
                     passed.num_given += 1
                     yield index
 
-    def _begin(self, begun: list[Place]) -> tuple[Shards, _Pass]:
-        """Begins an iteration at the place that it appends to the empty list `begun`. The caller counts the samples.
+    def _begin(self, begun: list[ResumePoint]) -> tuple[Shards, _Pass]:
+        """Begins an iteration, and appends its resume point to the empty list `begun`. The caller counts the samples.
 
         A second call with the same list, after an interrupt, begins the same iteration: Note [interrupts].
         """
@@ -190,7 +190,7 @@ class ShardedSampler(DistributedSampler[int]):
                 "made: make a new one"
             )
         if not begun:
-            begun.append(self._loaded or Place(self.epoch, 0))
+            begun.append(self._loaded or ResumePoint(self.epoch, 0))
         passed = _Pass(begun[0])
         self._loaded, self._last = None, passed
         return self._shards, passed
@@ -321,16 +321,16 @@ class ShardedSampler(DistributedSampler[int]):
 
     def _state_after(self, num_given: int) -> dict[str, int]:
         begun = self._begun()
-        place = self._shards.after(begun, num_given) if num_given else begun
-        return {**place._asdict(), "length": self._length, "seed": self.seed, **self._block_settings}
+        point = self._shards.after(begun, num_given) if num_given else begun
+        return {**point._asdict(), "length": self._length, "seed": self.seed, **self._block_settings}
 
     @property
     def _block_settings(self) -> dict[str, int]:
         return {} if self._blocks is None else self._blocks.settings()
 
-    def _begun(self) -> Place:
+    def _begun(self) -> ResumePoint:
         """Returns where the last iteration began, or else where the next one will begin."""
-        return self._loaded or Place(self.epoch, 0) if self._last is None else self._last.begun
+        return self._loaded or ResumePoint(self.epoch, 0) if self._last is None else self._last.begun
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Makes the next iteration begin where a state says; the one after it begins at the start of an epoch again.
@@ -372,7 +372,7 @@ class ShardedSampler(DistributedSampler[int]):
                 )
         last = self._length - 1 if self._infinite else self._length
         position = whole("position of the state", state["position"], 0, last + 1)
-        self._loaded, self._last, self.epoch = Place(epoch, position), None, epoch
+        self._loaded, self._last, self.epoch = ResumePoint(epoch, position), None, epoch
 
     @property
     def node(self) -> int:

@@ -13,7 +13,7 @@ from fastload import _native
 from fastload.samplers._blocks import Blocks
 
 
-class Place(NamedTuple):
+class ResumePoint(NamedTuple):
     """How far all ranks together are.
 
     Attributes:
@@ -74,9 +74,9 @@ class Shards:
         """Whether an epoch, or an endless line of epochs, may have a sample more than once, not counting padding."""
         return self.infinite or self.cumulative is not None
 
-    def number_at(self, place: Place) -> int:
-        """Returns the number of this rank's draw at a place, for any number of ranks. Endless epochs count on."""
-        return (place.epoch * self.length if self.infinite else 0) + self._first(place.position)
+    def number_at(self, point: ResumePoint) -> int:
+        """Returns the number of this rank's draw at a resume point, for any number of ranks. Endless epochs count on."""
+        return (point.epoch * self.length if self.infinite else 0) + self._first(point.position)
 
     def positions(self, position: int = 0) -> range:
         """Returns this rank's positions from `position` to the end; from `length` on they are repeats or more draws."""
@@ -92,29 +92,29 @@ class Shards:
         node, local = divmod(self.rank, self.num_replicas // self.num_nodes)
         return position + (node - position) % self.num_nodes + local * self.num_nodes
 
-    def after(self, place: Place, num_given: int) -> Place:
-        """Returns the place after each rank got `num_given` samples from `place` on; an epoch ends at `length`."""
-        position = place.position + num_given * self.num_replicas
+    def after(self, point: ResumePoint, num_given: int) -> ResumePoint:
+        """Returns the point after each rank got `num_given` samples from `point` on; an epoch ends at `length`."""
+        position = point.position + num_given * self.num_replicas
         if self.infinite:
             epochs, position = divmod(position, self.length)
-            return Place(place.epoch + epochs, position)
-        is_over = num_given >= self.num_steps(place.position)
-        return Place(place.epoch, self.length if is_over else position)
+            return ResumePoint(point.epoch + epochs, position)
+        is_over = num_given >= self.num_steps(point.position)
+        return ResumePoint(point.epoch, self.length if is_over else position)
 
-    def piece(self, place: Place, num_given: int, most: int) -> NDArray[np.int64]:
-        """Returns some of this rank's samples: the next ones after the first `num_given` from `place` on.
+    def piece(self, point: ResumePoint, num_given: int, most: int) -> NDArray[np.int64]:
+        """Returns some of this rank's samples: the next ones after the first `num_given` from `point` on.
 
         Args:
-            place: Where the ranks began.
+            point: The resume point at which the ranks began.
             num_given: Number of samples that came before.
             most: Number that suffices. A permutation, which costs its whole length, gives all samples that it has.
 
         Returns:
             Indices in the data set, int64; none at the end.
         """
-        epoch, positions = place.epoch, self.positions(place.position)[num_given:]
+        epoch, positions = point.epoch, self.positions(point.position)[num_given:]
         if self.infinite:
-            later, first = divmod(place.position + self.rank + num_given * self.num_replicas, self.length)
+            later, first = divmod(point.position + self.rank + num_given * self.num_replicas, self.length)
             epoch, positions = epoch + later, range(first, self.length, self.num_replicas)
         if not positions:
             return np.empty(0, np.int64)
