@@ -75,7 +75,7 @@ class Shards:
         return self.infinite or self.cumulative is not None
 
     def number_at(self, point: ResumePoint) -> int:
-        """Returns the number of this rank's draw at a resume point, for any number of ranks. Endless epochs count on."""
+        """Returns the number of this rank's draw at a point, for any number of ranks. Endless epochs count on."""
         return (point.epoch * self.length if self.infinite else 0) + self._first(point.position)
 
     def positions(self, position: int = 0) -> range:

@@ -116,7 +116,7 @@ CASES: dict[str, tuple[Evidence, str, str, dict[str, Any] | None, float | None]]
     ),
     "thread pools": (
         evidence(measured(100, 4, DATASET, pool_share=0.6), measured(100, 1, DATASET), pools={"OpenCV": "one()"}),
-        *("library threads", "those of OpenCV take 60.0 % of the CPU time, beside 4 worker threads", None, None),
+        *("library threads", "the pools of OpenCV take 60.0 % of the CPU time, beside 4 worker threads", None, None),
     ),
     "fewer samples than all parts allow": (
         *(evidence(measured(250, 4, DECODE), measured(100, 1, DECODE)), "nothing", "250 of about 400 samples/s"),

@@ -244,7 +244,7 @@ def test_own_transforms_that_look_alike_are_compared_by_what_they_do(evaluation:
         other = with_transforms(evaluation, _Brighten(grey_level), *evaluation.transform.transforms)
         report = fastload.verify(DataLoader(equal[0], 4), fastload.DataLoader(other, 4))
         assert dict(report.stages) == {"values": 11}
-        assert details(report) == {"each loader gives what its data set gives: the transforms make other images of one"}
+        assert details(report) == {"each loader agrees with its data set: the transforms make different images of one"}
 
 
 def test_an_own_transform_more_is_named_without_a_stage(evaluation: ImageFolder) -> None:
@@ -274,7 +274,7 @@ def test_images_of_torchvisions_own_type_are_compared_as_they_are_delivered(eval
     )
     report = fastload.verify(DataLoader(old, 4), fastload.DataLoader(new, 4))
     assert dict(report.stages) == {"values": 11}
-    assert details(report) == {"each loader gives what its data set gives: the transforms make other images of one"}
+    assert details(report) == {"each loader agrees with its data set: the transforms make different images of one"}
 
 
 # A file.
@@ -625,7 +625,7 @@ def test_a_fault_of_native_code_is_blamed_on_it_and_on_no_stage(
     old = fastload.DataLoader(dataset, 4, rng="sample", seed=1)
     report = fastload.verify(old, kind(dataset, 4, rng="sample", seed=1))
     assert dict(report.stages) == {"values": 3}
-    assert details(report) == {"the new loader's native code leaves what its transforms give"}
+    assert details(report) == {"the new loader's native code differs from its transforms"}
 
 
 @pytest.mark.parametrize("fault", [_next_float, _other_contrast])
@@ -691,7 +691,7 @@ def test_wrong_records_are_cache_where_anybody_knows_what_is_right(
     assert report.worst is not None
     if report.worst.stage == "cache":
         assert report.worst.detail == (
-            f"the new loader's image is right where nothing is kept (cache=None): {report.worst.new_path}"
+            f"the new loader's image is right without a cache (cache=None): {report.worst.new_path}"
         )
     assert new.stats().batches_delivered == 0
 

@@ -14,7 +14,7 @@ from fastload._tools.doctor._measure import Measured
 _STAGES = {
     "read": "reading files",
     "header": "reading headers",
-    "cache": "looking for what is known of images",
+    "cache": "looking up the cache",
     "decode": "decoding",
     "transform": "the transform",
     "fallback": "decoding with Pillow",
@@ -109,8 +109,8 @@ def _library_threads(evidence: Evidence) -> Finding | None:
     names = " and ".join(evidence.pools) or "a library"
     return Finding(
         "library threads",
-        f"Thread pools inside of threads: those of {names} take {in_percent(evidence.now.pool_share, 1)} of the CPU "
-        f"time, beside {evidence.now.num_workers} worker threads.",
+        f"Thread pools run inside of threads: the pools of {names} take {in_percent(evidence.now.pool_share, 1)} of "
+        f"the CPU time, beside {evidence.now.num_workers} worker threads.",
         "one thread for each call: " + ", ".join(evidence.pools.values()) if evidence.pools else "",
     )
 
@@ -182,7 +182,7 @@ def _processors(evidence: Evidence) -> Finding | None:
         return Finding(
             "collate_fn",
             sentence,
-            "a cheaper collate_fn; collate_fn=list shows what is to be gained",
+            "a cheaper collate_fn; collate_fn=list shows the possible gain",
             {"collate_fn": list},
             min(limits.of_step, evidence.rate / max(1 - share, 0.01)),
         )

@@ -92,7 +92,7 @@ def proved_finding(
         text = f"{'; '.join(known_differences) or 'equal settings, yet other draws'}; {draws}"
         return Finding("random numbers", shortened(text, _CONFIRMED))
     if old.is_as_expected and new.is_as_expected:
-        return Finding("values", "each loader gives what its data set gives: the transforms make other images of one")
+        return Finding("values", "each loader agrees with its data set: the transforms make different images of one")
     for found in differing.values():
         if found.structure is not None:
             return Finding("structure", found.structure)
@@ -128,13 +128,13 @@ def _of_unexpected(side: Side, known_differences: list[str]) -> Finding:
     """Returns the finding for an image that is not what its data set gives, or not what its loader reports."""
     if side.is_right_without_cache:
         where = "" if side.parts.path is None else f": {side.parts.path}"
-        return Finding("cache", f"the {side.name} loader's image is right where nothing is kept (cache=None){where}")
+        return Finding("cache", f"the {side.name} loader's image is right without a cache (cache=None){where}")
     if not side.runner.is_native:
         return _without_cause(f"the {side.name} loader's image is not what its data set gives", known_differences)
     if side.parts.path is not None and _decodes_otherwise(side.parts.path, side.parts.image):
         text = f"the {side.name} loader's decoder gives other pixels than Pillow: {side.parts.path}"
         return Finding("decode", text)
-    return Finding("values", f"the {side.name} loader's native code leaves what its transforms give")
+    return Finding("values", f"the {side.name} loader's native code differs from its transforms")
 
 
 def _decodes_otherwise(path: str, image: Any) -> bool:

@@ -22,7 +22,7 @@ STAGES: dict[Stage, str] = {
     "structure": "containers, types, shapes or devices differ",
     "read": "another file, or one loader could not read it",
     "decode": "a file of equal bytes decoded to other pixels, or one loader could not decode it",
-    "cache": "without what one loader keeps of the images its image is right",
+    "cache": "the image of one loader is right without its cache",
     "resize": "a crop, resize, flip or another geometric transform",
     "colour": "a transform of values, such as Normalize or ColorJitter",
     "rounding": "a conversion of types",
