@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
-from fastload._cached._sample_file import FAULTS, SampleFile, open_sample_file
 from fastload._cached._samples import MISSING, Samples
 from fastload._cached._serialized import SERIALIZERS, SerializerName
+from fastload._cached._sqlite_file import FAULTS, SqliteFile, open_sqlite_file
 from fastload._process._file_system import file_system_of, is_remote
 from fastload._process._interrupts import is_interrupt
 from fastload._process._trust import distrust
@@ -44,7 +44,7 @@ def open_file_samples(
     if serializer == "pickle":
         _check_trust(path)
     try:
-        return FileSamples(open_sample_file(path), max_bytes, serializer, to)
+        return FileSamples(open_sqlite_file(path), max_bytes, serializer, to)
     except (OSError, *FAULTS) as error:
         if isinstance(error, OSError) and error.errno not in _NO_SPACE:
             raise
@@ -58,7 +58,7 @@ def open_file_samples(
 
 
 class FileSamples(Samples):
-    """Samples kept in a SampleFile.
+    """Samples kept in a SqliteFile.
 
     Args:
         file: The file.
@@ -68,7 +68,7 @@ class FileSamples(Samples):
     """
 
     def __init__(
-        self, file: SampleFile, max_bytes: int | None, serializer: SerializerName, to: torch.device | None
+        self, file: SqliteFile, max_bytes: int | None, serializer: SerializerName, to: torch.device | None
     ) -> None:
         self._file = file
         self._max_bytes = max_bytes

@@ -25,8 +25,8 @@ from children import RunChild
 from made_samples import MadeSamples, check_samples, in_threads, once
 
 import fastload
-from fastload._cached import _file_samples, _sample_file
-from fastload._cached._sample_file import SampleFile
+from fastload._cached import _file_samples, _sqlite_file
+from fastload._cached._sqlite_file import SqliteFile
 
 NUM_SAMPLES = 30
 
@@ -234,7 +234,7 @@ def test_a_file_that_somebody_else_has_written_runs_no_code(path: Path, made: Ma
     data = written.getvalue()
     with changed(path) as connection:
         for (key,) in connection.execute("SELECT key FROM samples").fetchall():
-            checksum = _sample_file._checksum(key, data)
+            checksum = _sqlite_file._checksum(key, data)
             connection.execute("UPDATE samples SET data = ?, checksum = ? WHERE key = ?", (data, checksum, key))
     with warned(1, r"a sample in '.*/s' cannot be read \(UnpicklingError: .* such samples are made anew"):
         cached = fastload.CachedDataset(made, path)
@@ -251,7 +251,7 @@ def test_what_says_nothing_of_a_sample_is_made_anew(path: Path, made: MadeSample
     for data in (spoilt, strange.getvalue()):
         with changed(path) as connection:
             for (key,) in connection.execute("SELECT key FROM samples").fetchall():
-                checksum = _sample_file._checksum(key, data)
+                checksum = _sqlite_file._checksum(key, data)
                 connection.execute("UPDATE samples SET data = ?, checksum = ? WHERE key = ?", (data, checksum, key))
         with warned(1, "such samples are made anew"):
             check_samples(fastload.CachedDataset(made, path), range(NUM_SAMPLES))
@@ -301,14 +301,14 @@ class ForAWhile:
 def test_a_full_disk_is_said_once_and_costs_time_only(
     tmp_path: Path, made: MadeSamples, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = SampleFile._open
+    real = SqliteFile._open
 
-    def with_little_room(self: SampleFile) -> sqlite3.Connection:
+    def with_little_room(self: SqliteFile) -> sqlite3.Connection:
         connection = real(self)
         connection.execute("PRAGMA max_page_count = 5")
         return connection
 
-    monkeypatch.setattr(SampleFile, "_open", with_little_room)
+    monkeypatch.setattr(SqliteFile, "_open", with_little_room)
     with warned(1, r"cannot be written to \(database or disk is full\): .* Make room on its disk"):
         cached = fastload.CachedDataset(made, tmp_path / "s")
         for _ in range(2):
@@ -320,7 +320,7 @@ def test_a_full_disk_is_said_once_and_costs_time_only(
     del cached
     assert wait_for(lambda: gc.collect() >= 0 and dropped() is None)  # else the next one would use its connection
     # The samples in the file stay, and are found when there is room again.
-    monkeypatch.setattr(SampleFile, "_open", real)
+    monkeypatch.setattr(SqliteFile, "_open", real)
     before = made.made()
     again = fastload.CachedDataset(made, tmp_path / "s")
     assert again.fill() == NUM_SAMPLES
@@ -359,7 +359,7 @@ def test_a_disk_that_is_full_at_the_start_is_said_and_nothing_is_kept(
     def fail(path: Path) -> Any:
         raise error
 
-    monkeypatch.setattr(_file_samples, "open_sample_file", fail)
+    monkeypatch.setattr(_file_samples, "open_sqlite_file", fail)
     with warned(1, r"cannot be opened \(.*\): samples are made anew each time. Make room on its disk"):
         cached = fastload.CachedDataset(made, tmp_path / "s")
         for _ in range(2):
@@ -375,7 +375,7 @@ def test_a_disk_that_is_full_at_the_start_is_said_and_nothing_is_kept(
 def test_a_file_that_somebody_else_keeps_locked_is_said_once(
     path: Path, made: MadeSamples, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_sample_file, "_BUSY_SECONDS", 0.01)
+    monkeypatch.setattr(_sqlite_file, "_BUSY_SECONDS", 0.01)
     with changed(path) as connection, warned(1, r"cannot be written to \(database is locked\)"):
         cached = fastload.CachedDataset(made, path, version="new")
         connection.execute("BEGIN IMMEDIATE")
@@ -397,7 +397,7 @@ def test_a_file_that_is_removed_while_it_is_used_costs_time_only(path: Path, mad
 def test_a_sample_that_is_larger_than_a_row_may_be_is_not_kept(
     tmp_path: Path, made: MadeSamples, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_sample_file, "_MAX_SAMPLE_BYTES", 3000)
+    monkeypatch.setattr(_sqlite_file, "_MAX_SAMPLE_BYTES", 3000)
     samples = [torch.zeros(10), torch.ones(5000), torch.ones(7)]
     with warned(1, r"has no room for a sample of 2\d.\d kB, as SQLite's rows have 1 GB at most"):
         cached = fastload.CachedDataset(samples, tmp_path / "s")

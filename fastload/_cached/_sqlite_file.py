@@ -59,13 +59,13 @@ class ForeignFileError(ValueError):
     """The file is not a file of samples."""
 
 
-def open_sample_file(path: Path) -> SampleFile:
-    """Opens a file, or returns the object that this process already has for it; see SampleFile."""
+def open_sqlite_file(path: Path) -> SqliteFile:
+    """Opens a file, or returns the object that this process already has for it; see SqliteFile."""
     with _opening:
         with contextlib.suppress(FileNotFoundError):
             if (found := _opened.get(_identity(path))) is not None:
                 return found
-        opened = SampleFile(path)
+        opened = SqliteFile(path)
         _opened[_identity(path)] = opened
         return opened
 
@@ -76,11 +76,11 @@ def _identity(path: Path) -> tuple[int, int]:
 
 
 # By device and inode: two names of one file share an object, and a new file of the same name gets its own.
-_opened: weakref.WeakValueDictionary[tuple[int, int], SampleFile] = weakref.WeakValueDictionary()
+_opened: weakref.WeakValueDictionary[tuple[int, int], SqliteFile] = weakref.WeakValueDictionary()
 _opening = threading.RLock()
 
 
-class SampleFile(Locked):
+class SqliteFile(Locked):
     """One file; a process has one object for it. Thread-safe.
 
     Args:
