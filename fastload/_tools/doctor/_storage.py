@@ -72,7 +72,7 @@ def examine_storage(dataset: Any, root: Path = Path("/")) -> Storage:
     cached = [seconds for seconds, _, is_cached in found if is_cached]
     uncached = [seconds for seconds, _, is_cached in found if not is_cached]
     mean_bytes = statistics.mean(size for _, size, _ in found)
-    uncached += [read[0] for path in paths if _put_out(path) and (read := _read(path)) is not None and not read[2]]
+    uncached += [read[0] for path in paths if _evict(path) and (read := _read(path)) is not None and not read[2]]
     return Storage(
         files=len(found),
         folder=str(paths[0].parent),
@@ -85,7 +85,7 @@ def examine_storage(dataset: Any, root: Path = Path("/")) -> Storage:
     )
 
 
-def _naming(dataset: Any) -> Any:
+def _innermost(dataset: Any) -> Any:
     """Returns the innermost data set, which has the `samples` if any has."""
     while hasattr(dataset, "dataset") and not hasattr(dataset, "samples"):  # a Subset and its like
         dataset = dataset.dataset
@@ -94,14 +94,14 @@ def _naming(dataset: Any) -> Any:
 
 def _num_files_of(dataset: Any) -> int:
     """Returns the number of files, one for each sample, if the samples name them; else 0."""
-    return len(dataset) if hasattr(_naming(dataset), "samples") and hasattr(dataset, "__len__") else 0
+    return len(dataset) if hasattr(_innermost(dataset), "samples") and hasattr(dataset, "__len__") else 0
 
 
 def _paths_of(dataset: Any) -> list[Path]:
     """Returns the paths of a few files from all over the data set."""
-    dataset = _naming(dataset)
+    dataset = _innermost(dataset)
     samples = getattr(dataset, "samples", None)
-    numbers = _spread(dataset, _NUM_SAMPLES if samples is None else _NUM_FILES)
+    numbers = _scattered(dataset, _NUM_SAMPLES if samples is None else _NUM_FILES)
     if samples is None:
         return _opened(lambda: [dataset[number] for number in numbers])
     named = (samples[number] for number in numbers)
@@ -109,7 +109,7 @@ def _paths_of(dataset: Any) -> list[Path]:
     return [Path(name) for name in names if isinstance(name, (str, os.PathLike))]
 
 
-def _spread(dataset: Any, count: int) -> Sequence[int]:
+def _scattered(dataset: Any, count: int) -> Sequence[int]:
     """Returns scattered sample numbers, so that reading one file does not bring in the next; none if it is iterable."""
     if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
         return ()
@@ -117,30 +117,30 @@ def _spread(dataset: Any, count: int) -> Sequence[int]:
     return sorted(random.Random(0).sample(range(length), min(count, length)))
 
 
-class _Opened(threading.local):
+class _OpenedNames(threading.local):
     """The names that the calling thread opens. An audit hook cannot be removed, so there is only one."""
 
     names: list[Any] | None = None
 
-    def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def note(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open" and self.names is not None:
             self.names.append(arguments[0])
 
 
-_heard = _Opened()
-_hears = itertools.count()
+_opened_names = _OpenedNames()
+_num_hooks = itertools.count()
 
 
 def _opened(action: Callable[[], object]) -> list[Path]:
     """Returns the regular files that `action` opens through Python."""
-    if next(_hears) == 0:
-        sys.addaudithook(_heard.hear)
-    _heard.names = []
+    if next(_num_hooks) == 0:
+        sys.addaudithook(_opened_names.note)
+    _opened_names.names = []
     try:
         action()
-        names = [os.fsdecode(name) for name in _heard.names if isinstance(name, (str, bytes, os.PathLike))]
+        names = [os.fsdecode(name) for name in _opened_names.names if isinstance(name, (str, bytes, os.PathLike))]
     finally:
-        _heard.names = None
+        _opened_names.names = None
     return [path for path in map(Path, dict.fromkeys(names)) if path.is_file() and path.suffix != ".py"][:_NUM_FILES]
 
 
@@ -173,7 +173,7 @@ def _is_cached(path: Path) -> bool:
         os.close(descriptor)
 
 
-def _put_out(path: Path) -> bool:
+def _evict(path: Path) -> bool:
     """Asks the system to drop a file from the page cache. Returns whether it did."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
