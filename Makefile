@@ -1,9 +1,9 @@
 # make test      sets everything up in .venv, then lints, builds and runs the tests that take minutes; tests/tiers.py says
 #                which. Arguments for pytest: make test ARGS="-k huffman"
 # make test-all  make test, then every other case and the slow suites: faults, frameworks, environments, builds, sanitizers
-# make campaign MINUTES=60   loaders, files and faults at random for so long; tests/campaign.py; a line in docs/campaigns.md
-# make fuzz MINUTES=60       the targets of fuzz/ under libFuzzer for so long; needs clang; lines in docs/campaigns.md
-# make soak MINUTES=30       the same loaders again and again: memory, threads, descriptors; a line in docs/campaigns.md
+# make campaign MINUTES=60   loaders, files and faults at random for so long; tests/campaign.py; a line in tests/campaigns.md
+# make fuzz MINUTES=60       the targets of fuzz/ under libFuzzer for so long; needs clang; lines in tests/campaigns.md
+# make soak MINUTES=30       the same loaders again and again: memory, threads, descriptors; a line in tests/campaigns.md
 # make check     lints the files that differ from the last commit
 # make unit      builds and runs tests/unit; make cpp the unit tests of the core; both take ARGS
 # make bench  sets everything up in .venv, then compares fastload with torch and draws a chart of it in benchmarks/results;

@@ -3,7 +3,7 @@
 The targets of fuzz/ take turns under libFuzzer with the address and undefined behaviour sanitizers. What they have
 learnt stays in build/fuzz, so that a run goes on where the last one ended; an input that crashes is left there, too,
 and belongs into fuzz/corpus. The images that the decoder's target has made are then read by fastload and by Pillow,
-which must agree. A run becomes a line of docs/campaigns.md for each target. Needs clang with its runtime (Debian,
+which must agree. A run becomes a line of tests/campaigns.md for each target. Needs clang with its runtime (Debian,
 Ubuntu: apt install clang); CXX names another one.
 """
 

@@ -3,7 +3,7 @@
 Native loaders, such over data sets that run in Python, and such over data sets that open images, iterated over to the
 end, dropped, failing: the cases of tests/loader/test_random_loaders.py and tests/contract/random_datasets.py among
 them. Each pass must give what the first one gave, and leave as many threads, descriptors and child processes behind;
-the memory of the process must stay where it was after the first quarter. A run becomes a line of docs/campaigns.md.
+the memory of the process must stay where it was after the first quarter. A run becomes a line of tests/campaigns.md.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def soak(run: Callable[[], str], seconds: float) -> tuple[list[float], list[str]
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=30)
-    parser.add_argument("--no-record", action="store_true", help="leave docs/campaigns.md as it is")
+    parser.add_argument("--no-record", action="store_true", help="leave tests/campaigns.md as it is")
     arguments = parser.parse_args()
     import torchvision_shim  # noqa: F401
 

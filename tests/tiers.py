@@ -4,7 +4,7 @@
 |---|---|---|
 | test | `make test` | of every test function at most six cases, chosen pairwise; smoke cases of the slow suites |
 | rest | `make test-all`, behind `make test` | the other cases, the whole of the slow suites, what needs a GPU |
-| campaign | `make campaign` | loops that go on for as long as one likes; each run is a line in docs/campaigns.md |
+| campaign | `make campaign` | loops that go on for as long as one likes; each run is a line in tests/campaigns.md |
 
 Every case is in one tier: `SUITES` says of each folder of tests what `make test` takes of it, and a folder that is not
 there ends the collection with an error.
