@@ -1,6 +1,6 @@
 """The DataLoader's contract, row by row: what torch does, whether fastload does it, and the tests that show it.
 
-``python tests/contract/rows.py`` writes docs/dataloader-contract.md from this; test_rows.py sees to it that every test
+``python tests/contract/rows.py`` writes docs/dataloader-contract.md from this; test_rows.py checks that every test
 named here exists.
 """
 
@@ -20,12 +20,13 @@ class Row:
     """One thing that a program may rely on.
 
     Attributes:
-        section: Of the contract.
-        name: Of the thing, as in torch's documentation where it has one there.
-        torch: What torch does.
+        section: The section of the contract.
+        name: The thing's name, as in torch's documentation if it has one there.
+        torch: The behaviour of torch.
         verdict: HELD, DEVIATED (on purpose) or NOT_APPLICABLE.
-        reason: For a verdict other than HELD: what is done instead, and why. Else what there is to know, or nothing.
-        tests: That show it, each "file.py::function" below tests/contract, or "folder/file.py::function" below tests.
+        reason: For a verdict other than HELD: what is done instead, and why. For HELD a remark, or nothing.
+        tests: The tests that show it, each "file.py::function" below tests/contract, or "folder/file.py::function"
+            below tests.
     """
 
     section: str
@@ -69,7 +70,7 @@ ROWS: tuple[Row, ...] = (
     held(
         ARGUMENTS,
         "dataset, map-style",
-        "anything with `__getitem__`, with `__len__` where the default samplers need it: lists and dicts too",
+        "anything with `__getitem__`, and with `__len__` if a default sampler needs it: lists and dicts too",
         "test_map_datasets.py::test_three_epochs_are_torchs_to_the_byte",
         "test_arguments.py::test_a_dataset_without_a_length_is_refused_where_torch_refuses_it",
         "loader/test_random_loaders.py::test_loaders_made_at_random_equal_torchs_at_every_step",
@@ -85,7 +86,7 @@ ROWS: tuple[Row, ...] = (
     held(
         ARGUMENTS,
         "a copy of dataset for each worker",
-        "each forked worker has its own, as it was at iter(): what it sets there is lost with it",
+        "each forked worker has its own, as it was at iter(): its changes are lost with it",
         "test_deviations.py::test_what_the_dataset_keeps_is_its_workers_own",
         "test_deviations.py::test_without_copies_what_the_dataset_keeps_stays",
         "test_workers.py::test_what_an_init_function_sets_of_a_dataset_is_its_workers_own",
@@ -93,15 +94,15 @@ ROWS: tuple[Row, ...] = (
         "test_workers.py::test_per_thread_gives_each_thread_one_handle",
         "test_map_datasets.py::test_thread_safe_false_asks_the_dataset_from_one_thread_at_a_time",
         "test_map_datasets.py::test_thread_safe_false_holds_for_all_loaders_of_a_dataset",
-        note="no method of it is called and nothing pickled; arrays and tensors above 16 MiB, and what cannot be "
-        "copied, are shared: `explain()` names it. `copy=False` shares all",
+        note="no method of it is called and nothing pickled; arrays and tensors above 16 MiB, and objects that cannot "
+        "be copied, are shared: `explain()` names them. `copy=False` shares all",
     ),
     deviated(
         ARGUMENTS,
         "samples that are a data set's own memory",
-        "copies in the main process, which may be changed in place; without workers the data set's own, too",
-        "with batch_size=None, or a collate_fn that copies nothing, what is changed in a batch is changed in the "
-        "worker's copy of the data set, or in an array that all share; memory that must not be written stays so",
+        "copies in the main process, which may be changed in place; without workers the data set's own memory too",
+        "with batch_size=None, or a collate_fn that copies nothing, a change to a batch also changes the worker's copy "
+        "of the data set, or an array that all share; read-only memory stays read-only",
         "test_deviations.py::test_samples_that_are_not_collated_are_the_workers_own_memory",
     ),
     held(
@@ -136,10 +137,10 @@ ROWS: tuple[Row, ...] = (
     held(
         ARGUMENTS,
         "num_workers",
-        "0 loads in the calling thread, negative ones are refused",
+        "0 loads in the calling thread, negative numbers are refused",
         *_CHECKS,
         *_EPOCHS,
-        note='N is the number of threads; "auto" is fastload\'s own',
+        note='the number of threads; "auto" is fastload\'s own',
     ),
     deviated(
         ARGUMENTS,
@@ -168,7 +169,7 @@ ROWS: tuple[Row, ...] = (
     held(
         ARGUMENTS,
         "drop_last",
-        "drops a last batch that is not full: of an iterable data set for each worker; refused without batches",
+        "drops a last batch that is not full, for an iterable data set in each worker; refused without batches",
         *_CHECKS,
         "test_iteration.py::test_batches_and_lengths_equal_torchs",
         "test_iterable_datasets.py::test_three_epochs_are_torchs_to_the_byte",
@@ -176,7 +177,7 @@ ROWS: tuple[Row, ...] = (
     held(
         ARGUMENTS,
         "timeout",
-        "negative: ValueError; without workers an AssertionError at iter(); when it is over a RuntimeError",
+        "negative: ValueError; without workers an AssertionError at iter(); after that time a RuntimeError",
         *_CHECKS,
         "test_deviations.py::test_a_timeout_has_torchs_words_and_costs_no_batch",
         "test_iteration.py::test_a_timeout_is_torchs_error_and_the_batch_comes_later",
@@ -202,7 +203,7 @@ ROWS: tuple[Row, ...] = (
         "changes the copy of its worker",
         "test_workers.py::test_what_an_init_function_changes_of_native_samples_is_its_workers_own",
         "test_workers.py::test_what_an_init_function_sets_of_a_dataset_is_its_workers_own",
-        note="such a loader runs in Python, also where it has the dataset and does not change it",
+        note="such a loader runs in Python, even if the function only refers to the data set",
     ),
     deviated(
         ARGUMENTS,
@@ -233,19 +234,19 @@ ROWS: tuple[Row, ...] = (
         "test_worker_processes.py::test_images_are_native_in_processes_that_are_not_forked",
         "test_worker_processes.py::test_the_loaders_attributes_stay_the_users",
         "test_worker_processes.py::test_what_processes_do_not_have_is_refused_by_name",
-        note='with `workers="processes"`: torch\'s own iterator and processes; the other rows are of threads',
+        note='with `workers="processes"`: torch\'s own iterator and processes; the other rows describe threads',
     ),
     held(
         ARGUMENTS,
         "generator",
-        "gives the base seed and the random sampler's numbers, in this order",
+        "the base seed, then the random sampler's numbers are drawn from it",
         "test_draws.py::test_generators_are_where_torch_leaves_them_after_every_step",
         "loader/test_torch_random.py::test_a_generator_of_the_users_gives_torchs_batches",
     ),
     held(
         ARGUMENTS,
         "prefetch_factor",
-        "refused without workers; at most so many batches a worker are asked for ahead, default 2; 0 fails at iter()",
+        "refused without workers; the number of batches per worker requested ahead, default 2; 0 fails at iter()",
         *_CHECKS,
         "test_iteration.py::test_no_more_batches_are_asked_for_ahead_than_torch_asks",
         "test_iteration.py::test_settings_that_became_wrong_are_refused_at_iter_as_torch_does",
@@ -253,7 +254,7 @@ ROWS: tuple[Row, ...] = (
     held(
         ARGUMENTS,
         "persistent_workers",
-        "refused without workers; iter() gives the same iterator each time, begun again",
+        "refused without workers; iter() gives the same iterator each time, restarted",
         *_CHECKS,
         "test_iteration.py::test_persistent_iterators_begin_again_in_the_middle",
         "test_iterable_datasets.py::test_persistent_workers_begin_a_new_iterator_each_epoch",
@@ -272,15 +273,15 @@ ROWS: tuple[Row, ...] = (
         "test_deviations.py::test_order_is_given_up_as_in_torch_and_only_where_that_is_asked_for",
         "test_iteration.py::test_without_order_every_batch_comes_once",
         "test_iteration.py::test_native_batches_come_in_order_also_where_that_is_not_asked_for",
-        note="native batches always come in order, as all threads work on the oldest one; known with torch 2.4 too",
+        note="native batches always come in order, because all threads work on the oldest one; with torch 2.4 too",
     ),
     held(
         ARGUMENTS,
         "worker_method",
-        "of a torch to come, processes or threads; TypeError where torch does not have it",
+        "processes or threads, in a future torch; TypeError if torch does not have it",
         "test_subclasses.py::test_worker_method_is_torchs_to_know",
         "test_subclasses.py::test_torchs_class_gets_only_what_its_signature_has",
-        note='threads in any case; the installed torch\'s signature decides, only "multiprocessing" is taken by all',
+        note='threads in any case; the installed torch\'s signature decides, but "multiprocessing" always works',
     ),
     held(
         ARGUMENTS,
@@ -294,19 +295,19 @@ ROWS: tuple[Row, ...] = (
     held(
         OBJECT,
         "classes derived from it",
-        "may replace any method, set attributes before or after, exchange the batch sampler behind the guard",
+        "may replace any method, set attributes before or after, exchange the batch sampler despite the guard",
         "test_subclasses.py::test_a_class_derived_from_it_works_as_one_derived_from_torchs",
         "test_subclasses.py::test_a_derived_class_may_own_attributes_of_fastloads_names",
         "test_subclasses.py::test_copies_of_a_derived_class_keep_its_attributes_and_the_settings",
         "test_subclasses.py::test_a_derived_class_may_make_its_state_of_its_dict",
         "test_objects.py::test_it_is_torchs_dataloader",
-        note="attributes named as fastload's own arguments (rng, seed, device, ...) may be the class's; what those "
-        "arguments were given counts there, whatever is set later",
+        note="its attributes may have the names of fastload's own arguments (rng, seed, device, ...); the loader then "
+        "goes by the values passed to the constructor, whatever is set later",
     ),
     held(
         OBJECT,
         "attributes",
-        "each argument is one, of the value that was decided on",
+        "each argument is one, with its resolved value",
         *_CONSTRUCTION,
         "test_subclasses.py::test_attributes_and_properties_have_torchs_values",
         "test_objects.py::test_every_argument_is_an_attribute_of_its_name",
@@ -321,23 +322,23 @@ ROWS: tuple[Row, ...] = (
     held(
         OBJECT,
         "attributes that are set later",
-        "count from the next iter() on",
+        "take effect at the next iter()",
         "test_subclasses.py::test_what_is_set_later_counts_from_the_next_iter_on",
         "test_subclasses.py::test_num_workers_lowered_to_none_is_loading_by_the_caller",
     ),
     deviated(
         OBJECT,
         "num_workers raised from 0 later",
-        "TypeError at iter(), as prefetch_factor has stayed None",
-        "it works, with torch's default of prefetch_factor",
+        "TypeError at iter(), because prefetch_factor is still None",
+        "it works, with torch's default prefetch_factor",
         "test_subclasses.py::test_num_workers_raised_later_is_an_error_in_torch_and_works_here",
         "test_iteration.py::test_num_workers_may_change_between_epochs",
     ),
     deviated(
         OBJECT,
-        "numbers out of all proportion",
-        "starts processes, asks for batches or makes lists of indices for hours; TypeErrors and OverflowErrors from "
-        "deep inside",
+        "absurdly large numbers",
+        "starts processes, requests batches or makes lists of indices for hours; TypeErrors and OverflowErrors from "
+        "internal code",
         "an error that names argument and value: at most 4096 workers, 1,048,576 batches in flight, 2,147,483 seconds "
         "of timeout, batches of 16,777,216 from an IterableDataset",
         "test_absurd_settings.py::test_torchs_arguments_fail_as_in_torch_or_are_named",
@@ -345,16 +346,16 @@ ROWS: tuple[Row, ...] = (
     held(
         OBJECT,
         "pickles and copies",
-        "of a loader, yes; of an iterator NotImplementedError",
+        "a loader can be pickled and copied; an iterator raises NotImplementedError",
         "test_objects.py::test_iterators_cannot_be_copied",
         "test_objects.py::test_loaders_can_be_copied_before_and_while_iterating",
     ),
     held(
         OBJECT,
         "other versions of torch",
-        "2.4 has no in_order; later ones will have more",
+        "2.4 has no in_order; later ones will have more arguments",
         "test_subclasses.py::test_torchs_class_gets_only_what_its_signature_has",
-        note="torch's class gets only what its signature has",
+        note="torch's class gets only the arguments in its signature",
     ),
     # ---- iteration -------------------------------------------------------------------------------------------------
     held(
@@ -368,7 +369,7 @@ ROWS: tuple[Row, ...] = (
     held(
         ITERATION,
         "len()",
-        "of the sampler of batches or of keys, TypeError where it has none; of an iterable data set by division",
+        "from the batch sampler or sampler, TypeError if it has none; for an iterable data set by division",
         "test_subclasses.py::test_lengths_of_loaders_and_iterators_and_their_errors_are_torchs",
         "test_iteration.py::test_the_length_of_an_iterable_dataset_is_torchs_with_its_warning",
         "test_iteration.py::test_samplers_give_torchs_batches_and_lengths",
@@ -376,7 +377,7 @@ ROWS: tuple[Row, ...] = (
     held(
         ITERATION,
         "an iterable data set longer than its length",
-        "warns at each item too many",
+        "warns at each extra item",
         "test_iterable_datasets.py::test_more_items_than_its_length_warn_in_torchs_words",
         "test_subclasses.py::test_a_stream_longer_than_its_length_warns_once_for_each_batch_too_many",
     ),
@@ -396,7 +397,7 @@ ROWS: tuple[Row, ...] = (
     held(
         ITERATION,
         "`__getitems__`",
-        "is asked for a batch at once where the data set has it and it is not None; Subset passes it on",
+        "asked for a whole batch if the data set has it and it is not None; Subset passes it on",
         *_EPOCHS[:1],
         "test_map_datasets.py::test_sample_lists_are_asked_once_for_a_batch",
         "test_map_datasets.py::test_a_bad_index_into_a_subset_of_a_subset_is_found_before_anything_is_drawn",
@@ -404,40 +405,40 @@ ROWS: tuple[Row, ...] = (
     deviated(
         ITERATION,
         "a data set that is changed in mid-epoch",
-        "counts from the next batch without workers, from the next iter() with them",
-        "of images that are loaded natively from the next iter() in either case",
+        "the change counts from the next batch without workers, from the next iter() with them",
+        "for natively loaded images from the next iter() in either case",
         "test_deviations.py::test_a_transform_that_is_changed_in_an_epoch_without_workers_counts_from_the_next_one",
     ),
     deviated(
         ITERATION,
         "files that are rewritten between the epochs of persistent workers",
-        "are read as they are in the epoch",
-        "where neither sampler nor transform draws, the first `prefetch_factor * num_workers` native batches are read "
-        "when the epoch before ends",
+        "read as they are during the epoch",
+        "if neither sampler nor transform draws, the first `prefetch_factor * num_workers` native batches are read "
+        "at the end of the previous epoch",
         "loader/test_next_epoch.py::test_evaluation_begins_its_next_epoch_when_one_ends",
     ),
     held(
         ITERATION,
-        "the current directory, in which relative paths are",
-        "without workers is the program's at each read; a worker's is the program's at iter(), and then its own",
+        "the current directory, for relative paths",
+        "without workers the program's at each read; in a worker the program's at iter(), and then its own",
         "loader/test_working_directory.py::test_relative_paths_are_looked_up_where_torch_does",
         "loader/test_working_directory.py::test_persistent_workers_stay_where_they_began",
         "loader/test_working_directory.py::test_a_workers_directory_is_its_own",
-        note="of the user's Python, where the system lets a thread have one of its own: some containers do not",
+        note="for your Python code only if the system lets a thread have its own directory: some containers do not",
     ),
     deviated(
         ITERATION,
         "settings of the process: os.environ, warnings filters, torch's default dtype, Pillow's limits; "
         "multiprocessing.current_process()",
-        "of a worker are those with which it was started, and its own",
-        "are the program's, as without workers",
+        "a worker starts with the program's and then has its own",
+        "the program's, as without workers",
         "test_deviations.py::test_settings_of_the_process_hold_for_all_threads",
         "test_deviations.py::test_the_current_process_of_a_worker_is_the_programs",
     ),
     held(
         ITERATION,
         "batch_size=None",
-        "each key alone, each item through default_convert",
+        "one key at a time, each item through default_convert",
         "test_iteration.py::test_without_batches_the_samples_come_as_default_convert_leaves_them",
         "test_collation.py::test_every_kind_of_sample_becomes_what_torch_makes_of_it",
         "loader/test_python_part.py::test_without_batches_each_sample_comes_alone",
@@ -445,19 +446,19 @@ ROWS: tuple[Row, ...] = (
     held(
         ITERATION,
         "unit of work",
-        "batch k is made by worker k mod N, all of it; each sample is asked for once, in order",
+        "worker k mod N makes all of batch k; each sample is asked for once, in order",
         "test_map_datasets.py::test_a_batch_is_made_by_one_thread_as_in_torch",
         *_RANDOM_CASES,
-        note="native batches are made by all threads together, to the same bytes",
+        note="all threads make native batches together, to the same bytes",
     ),
     held(
         ITERATION,
         "iterable data sets in workers",
-        "each worker has an iterator of its own: all of it, unless the data set splits it; each ends for itself",
+        "each worker iterates over all of it, unless the data set splits it; each ends by itself",
         "test_iterable_datasets.py::test_three_epochs_are_torchs_to_the_byte",
         "test_deviations.py::test_an_iterable_dataset_has_an_iterator_for_each_thread",
         "test_iterable_datasets.py::test_a_dataset_is_asked_for_its_iterator_when_torch_asks",
-        note="`num_streams` says how many threads have one",
+        note="`num_streams` sets the number of iterators",
     ),
     held(
         ITERATION,
@@ -470,8 +471,8 @@ ROWS: tuple[Row, ...] = (
     ),
     held(
         ITERATION,
-        "an iterable data set that sets its attributes while it is iterated over",
-        "each worker sets those of its copy",
+        "an iterable data set that sets its attributes during iteration",
+        "each worker sets its own copy's attributes",
         "test_iterable_datasets.py::test_attributes_that_are_set_while_it_is_iterated_over_are_each_workers_own",
     ),
     held(
@@ -498,7 +499,7 @@ ROWS: tuple[Row, ...] = (
         "test_workers.py::test_functions_of_torch_that_were_imported_by_name_know_the_worker_too",
         "test_map_datasets.py::test_worker_ids_are_torchs_also_for_a_dataset_that_asks_late",
         "test_workers.py::test_worker_info_has_the_workers_dataset_and_says_that_it_is_of_a_thread",
-        note="of each thread; also where the function was imported by name",
+        note="for each thread, also if the function was imported by name",
     ),
     held(
         WORKERS,
@@ -506,23 +507,23 @@ ROWS: tuple[Row, ...] = (
         "in each worker, so that they do not compete",
         "test_workers.py::test_ids_seeds_and_thread_counts_are_those_of_torchs_workers",
         "loader/test_python_part_threads.py::test_torch_computes_with_one_thread_in_ours_and_as_before_in_others",
-        note="where torch keeps that number for each thread; other threads keep theirs",
+        note="if torch keeps that number per thread; other threads keep theirs",
     ),
     held(
         WORKERS,
         "modes and context of the thread that iterates",
-        "a forked worker begins with its grad mode, inference mode, autocast, NumPy's errstate, decimal context and "
-        "context variables, and changes its own copies",
+        "a forked worker starts with its grad mode, inference mode, autocast, NumPy's errstate, decimal context and "
+        "context variables, and changes only its own copies",
         "test_workers.py::test_workers_have_the_modes_and_the_context_of_the_thread_that_iterates",
         "test_workers.py::test_init_functions_have_them_too",
         "test_workers.py::test_what_a_worker_changes_of_them_is_its_own_and_stays",
         "test_workers.py::test_batches_of_workers_begun_in_inference_mode_may_be_trained_with_outside_of_it",
-        note="not with its default device, which is the CPU in these threads",
+        note="except its default device, which is the CPU in these threads",
     ),
     deviated(
         WORKERS,
-        "what a batch may hold",
-        "what can be sent to another process; who waits for anything else waits for ever",
+        "the contents of a batch",
+        "objects that can be sent to another process; with anything else the program hangs",
         "anything: a batch stays in its process",
         "test_deviations.py::test_batches_need_not_be_pickled",
         "test_collation.py::test_what_workers_cannot_send_comes_from_threads_as_without_workers",
@@ -532,7 +533,7 @@ ROWS: tuple[Row, ...] = (
     held(
         ERRORS,
         "an exception in the data set or collate_fn",
-        'the same type, its text behind "Caught X in DataLoader worker process i." and the traceback; '
+        'the same type, its text after "Caught X in DataLoader worker process i." and the traceback; '
         "a KeyError keeps its newlines, `message=` is used, types that take no text become RuntimeError",
         "test_worker_errors.py::test_every_kind_of_error_is_raised_as_torch_raises_it",
         "test_worker_errors.py::test_a_group_of_errors_is_what_torch_makes_of_it_with_the_group_as_cause",
@@ -561,14 +562,14 @@ ROWS: tuple[Row, ...] = (
     held(
         ERRORS,
         "an exception of the sampler",
-        "is raised by the call that asks for the key, ahead of the batch",
+        "raised by the call that requests the key, ahead of the batch",
         "test_iteration.py::test_a_failing_sampler_fails_at_the_same_step",
         *_RANDOM_CASES,
     ),
     deviated(
         ERRORS,
         "StopIteration in a map-style data set or collate_fn",
-        "ends the epoch without a word, and loses the samples that are left",
+        "silently ends the epoch, and loses the remaining samples",
         "a RuntimeError that names the index; the epoch goes on",
         "test_deviations.py::test_stop_iteration_of_a_sample_ends_torchs_epoch_without_a_word_and_is_an_error_here",
         "test_map_datasets.py::test_stop_iteration_does_not_end_an_epoch_without_a_word",
@@ -578,16 +579,16 @@ ROWS: tuple[Row, ...] = (
         ERRORS,
         "KeyboardInterrupt, SystemExit, GeneratorExit in the data set",
         "end the worker process, and the epoch with it: a RuntimeError or an error of the connection",
-        "no process ends: what was raised is raised, and the next call gives the next batch",
+        "no process ends: the exception itself is raised, and the next call gives the next batch",
         "test_worker_errors.py::test_what_ends_torchs_worker_is_raised_as_it_is_and_the_epoch_goes_on",
     ),
     deviated(
         ERRORS,
         "Ctrl-C, and other exceptions of signal handlers",
-        "raised in the program; batches may be lost, and a sampler that is ended by it ends the epoch without a word; "
-        "workers are ended when the iterator goes",
-        "the same within 200 ms of any wait; no batch is lost, and an epoch that a sampler of the user's ends early is "
-        "a RuntimeError",
+        "raised in the program; batches may be lost, and if it ends a sampler, the epoch ends silently; workers end "
+        "with the iterator",
+        "the same within 200 ms of any wait; no batch is lost, and if it ends your sampler early, a RuntimeError says "
+        "so",
         "faults/test_lifecycle.py::test_ctrl_c_is_seen_within_200_ms_and_the_process_ends_within_a_second",
         "faults/test_python_part_lifecycle.py::test_ctrl_c_in_next_is_seen_within_200_ms_and_the_process_ends_soon",
         "faults/test_python_part_lifecycle.py::test_an_interrupt_at_any_line_of_next_loses_and_changes_no_batch",
@@ -596,9 +597,9 @@ ROWS: tuple[Row, ...] = (
     ),
     deviated(
         ERRORS,
-        "next() inside of next()",
-        "by code of the data set, collate_fn or a signal's handler: gives a later batch, or waits for ever",
-        "ValueError, as of a generator that is already executing; no batch is lost",
+        "next() inside next()",
+        "called by the data set, collate_fn or a signal handler, it gives a later batch, or hangs",
+        "ValueError, as for a generator that is already executing; no batch is lost",
         "faults/test_nested_next.py::test_next_inside_of_next_is_an_error_and_costs_no_batch",
     ),
     Row(
@@ -606,21 +607,21 @@ ROWS: tuple[Row, ...] = (
         "death of a worker",
         "RuntimeError that a worker exited unexpectedly",
         NOT_APPLICABLE,
-        "there is no process of its own that could die; what the system refuses to a thread is an error at iter()",
+        "there is no worker process to die; if the system refuses a thread, iter() raises an error",
         ("faults/test_lifecycle.py::test_a_thread_the_system_refuses_is_an_error_that_leaves_no_other",),
     ),
     deviated(
         ERRORS,
         "fork while an iterator runs",
-        "the child has queues whose other end is the parent's, and may wait for ever",
-        "an iterator says at once that it is another process's; iter() on its loader gives the child one of its own",
+        "the child has queues whose other end is the parent's, and may hang",
+        "the iterator raises at once in the child; iter() on its loader gives the child its own",
         "faults/test_native_lifecycle.py::test_a_forked_child_is_refused_at_once_and_the_parent_goes_on",
         "faults/test_python_part_lifecycle.py::test_a_child_process_cannot_use_the_iterator_but_one_of_its_own",
     ),
     held(
         ERRORS,
         "end of the interpreter",
-        "persistent workers are ended",
+        "ends persistent workers",
         "faults/test_lifecycle.py::test_the_interpreter_exits_within_a_second_and_without_a_word",
         note="within a second, whatever the threads do",
     ),
@@ -628,14 +629,14 @@ ROWS: tuple[Row, ...] = (
     held(
         RANDOM,
         "base seed",
-        "one int64 at each iter(), also without workers, from generator or the default one",
+        "one int64 at each iter(), also without workers, from `generator` or the default generator",
         "test_draws.py::test_generators_are_where_torch_leaves_them_after_every_step",
         *_RANDOM_CASES,
     ),
     held(
         RANDOM,
         "random sampler without generator",
-        "draws a seed for its own from the default one: with workers at iter(), without at the first batch",
+        "draws its seed from the default generator: with workers at iter(), without at the first batch",
         "test_draws.py::test_generators_are_where_torch_leaves_them_after_every_step",
         "test_iteration.py::test_samplers_give_torchs_batches_and_lengths",
     ),
@@ -652,22 +653,22 @@ ROWS: tuple[Row, ...] = (
         *_EPOCHS,
         "test_workers.py::test_init_functions_that_seed_torch_seed_the_workers_as_in_torch",
         "loader/test_torch_random.py::test_training_equals_torch_for_any_number_of_workers",
-        note="torch's functions draw from it in its thread, dropout included, except those that draw inside of C++ and "
-        'take no generator: see "Some draws are the program\'s" above',
+        note="torch's functions draw from it in its thread, except for dropout, which draws from the program's "
+        "generator; `fastload/_workers/_torch_draws.py` lists the others that do not",
     ),
     held(
         RANDOM,
         "Python's random and NumPy's generator in a worker",
-        "copies of the process, seeded for the worker; the program's stay where they are",
+        "copies, seeded for the worker; the program's are not touched",
         "test_workers.py::test_an_init_function_seeds_its_workers_three_generators_and_not_the_programs",
         *_RANDOM_CASES,
-        note="however a program has imported or kept their functions; docs/environments.md says what changes in the "
+        note="however a program has imported or stored their functions; docs/environments.md lists the changes in the "
         "process meanwhile",
     ),
     held(
         RANDOM,
         "dependence on num_workers",
-        "batch k draws in worker k mod N, so other numbers of workers give other augmentations",
+        "worker k mod N draws for batch k, so another number of workers gives other augmentations",
         "loader/test_torch_random.py::test_training_equals_torch_for_any_number_of_workers",
         "test_map_datasets.py::test_three_epochs_are_torchs_to_the_byte",
         note='`rng="sample"` does not depend on it',
@@ -675,7 +676,7 @@ ROWS: tuple[Row, ...] = (
     held(
         RANDOM,
         "epochs of persistent workers",
-        "the later ones draw no base seed, and go on with the workers' numbers",
+        "later epochs draw no base seed, and continue the workers' generators",
         "test_draws.py::test_generators_are_where_torch_leaves_them_after_every_step",
         "test_map_datasets.py::test_settings_change_as_much_as_they_do_in_torch",
         "loader/test_torch_random.py::test_a_persistent_epoch_that_was_left_early_has_drawn_as_torch_has",
@@ -683,7 +684,7 @@ ROWS: tuple[Row, ...] = (
     held(
         RANDOM,
         "iter(sampler)",
-        "asked for twice an epoch with workers, once without",
+        "called twice an epoch with workers, once without",
         "test_draws.py::test_samplers_are_asked_as_often_and_as_early_as_torch_asks",
     ),
     # ---- collation -------------------------------------------------------------------------------------------------
@@ -697,12 +698,12 @@ ROWS: tuple[Row, ...] = (
         )
         for name, torch, *tests in (
             ("tensors", "stacked; nested and sparse ones are errors"),
-            ("arrays", "tensors, stacked; of text or objects a TypeError"),
-            ("numbers", "tensors: of float float64, of int int64, of bool bool, of NumPy's their own type"),
+            ("arrays", "tensors, stacked; text or objects are a TypeError"),
+            ("numbers", "tensors: float64 for float, int64 for int, bool for bool, NumPy's numbers keep their type"),
             ("str and bytes", "a list of them, unchanged"),
             (
                 "mappings",
-                "keys of the first sample: others are dropped, missing ones a KeyError; copied and updated, "
+                "the keys of the first sample; others are dropped, missing ones are a KeyError; copied and updated, "
                 "else constructed, else a dict",
             ),
             ("tuples and namedtuples", "a list, and the same type"),
@@ -722,15 +723,15 @@ ROWS: tuple[Row, ...] = (
     deviated(
         COLLATION,
         "storage of batches",
-        "without workers it may be resized in place, with them it may not",
-        "of native batches it may not",
+        "can be resized in place without workers, not with workers",
+        "for native batches it never can",
         "test_deviations.py::test_native_batches_cannot_be_resized_in_place_without_workers_either",
     ),
     deviated(
         COLLATION,
         "memory of batches that workers collate",
         "shared between processes",
-        "ordinary memory: there is one process",
+        "ordinary memory, because there is one process",
         "loader/test_python_part_threads.py::test_batches_are_not_made_in_memory_shared_between_processes",
     ),
     held(
@@ -743,16 +744,16 @@ ROWS: tuple[Row, ...] = (
     # ---- pinning ---------------------------------------------------------------------------------------------------
     held(
         PINNING,
-        "what is pinned",
+        "pinned objects",
         "tensors, objects with `.pin_memory()`, and these in containers; all else is passed through",
         "test_collation.py::test_batches_are_pinned_as_torch_pins_them",
         "test_collation.py::test_images_that_python_ends_are_pinned_where_that_is_asked_for",
-        note="tested on an accelerator that is made believe",
+        note="tested on a fake accelerator",
     ),
     deviated(
         PINNING,
-        "who pins",
-        "a thread for it, to which all batches go; its errors say so",
+        "the pinning thread",
+        "a thread of its own, which all batches pass through; its errors say so",
         "the thread that makes the batch; native batches are allocated page-locked. An error names the worker",
         "test_collation.py::test_batches_are_pinned_as_torch_pins_them",
         "loader/test_python_part_threads.py::test_batches_are_pinned_where_there_is_an_accelerator",
@@ -768,14 +769,14 @@ ROWS: tuple[Row, ...] = (
     deviated(
         DISTRIBUTED,
         "a sharded sampler of fastload's own",
-        "has none",
-        "ShardedSampler: torch's lists, and a state that any number of ranks goes on from",
+        "none",
+        "ShardedSampler: torch's lists, and a state that any number of ranks can resume from",
         "unit/test_shards.py::test_lists_are_those_of_a_distributed_sampler",
         "unit/test_shards.py::test_any_other_ranks_go_on_with_exactly_what_is_left",
     ),
     held(
         DISTRIBUTED,
-        "loaders made again from their attributes",
+        "loaders rebuilt from their attributes",
         "frameworks read the signature and the attributes, and call the class with them",
         "test_objects.py::test_frameworks_can_make_it_again_from_its_attributes",
         "test_objects.py::test_every_argument_is_an_attribute_of_its_name",
@@ -786,56 +787,55 @@ ROWS: tuple[Row, ...] = (
 
 _HEAD = """# The contract of torch's DataLoader
 
-## What differs from torch
+## Differences from torch
 
-torch's workers are processes; fastload's are threads of your own process. Nothing is pickled, sent or started anew.
-All else is the same for any data set: batches, errors and the program's random numbers afterwards are those of torch
-2.13 with forked workers. What differs follows from the threads:
+torch's workers are processes; fastload's are threads of your own process. Nothing is pickled, sent or restarted. For
+any data set batches, errors and the program's random numbers afterwards equal those with torch 2.13 and forked
+workers. All differences follow from the threads:
 
-- **What is large is shared**, to save memory: arrays and tensors above 16 MiB, or above 64 MiB a worker together;
-  beyond 100,000 objects also the elements of containers of more than 10,000. What one worker changes there, all see. A
+- **Large objects are shared**, to save memory: arrays and tensors above 16 MiB, or above 64 MiB a worker together;
+  beyond 100,000 objects also the elements of containers of more than 10,000. All workers see a change to them. A
   warning names an array that was changed.
-- **What cannot be copied is shared**: locks, open files, sockets, connections, running generators, sparse tensors;
-  exceptions and loggers, too, and from Python 3.14 on the iterators of `itertools`. `explain()` names those that
+- **Objects that cannot be copied are shared**: locks, open files, sockets, connections, running generators, sparse
+  tensors, exceptions and loggers; from Python 3.14 on also the iterators of `itertools`. `explain()` names those that
   matter, with reason and remedy: `fastload.per_thread(open_it)` gives each thread its own handle, `thread_safe=False`
   lets one thread at a time ask the data set.
-- **What is found by name is shared**: modules, classes and their attributes, global variables, what a method has in a
-  closure. A warning names what the data set's own code rebinds there, and generators that it can draw from, those that
-  objects hold included: a transform with a state of its own belongs in the data set.
-- **Settings of the process hold for all threads**, whoever makes them: `torch.set_default_dtype`, `os.environ`,
-  `warnings` filters, `PIL.Image.MAX_IMAGE_PIXELS`, `cv2.setNumThreads`. `signal.signal` works in the main thread alone;
-  `multiprocessing.current_process()` is the program's.
-- **The current directory is a thread's own where the system allows it**, as it is a process's: `os.chdir` in the
-  program does not move the workers, nor one of them the others. Containers may refuse `unshare`, as Docker's default
-  profile does; then Python code in a thread has the program's directory, while files that native code opens are still
-  looked up where the program was at `iter()`.
+- **Objects found by name are shared**: modules, classes and their attributes, global variables, a method's closure. A
+  warning names the ones that the data set's own code rebinds, and generators there that it can draw from, also inside
+  objects: a transform with a state belongs in the data set.
+- **Process settings hold for all threads**, whichever thread makes them: `torch.set_default_dtype`, `os.environ`,
+  `warnings` filters, `PIL.Image.MAX_IMAGE_PIXELS`, `cv2.setNumThreads`. `signal.signal` works only in the main
+  thread; `multiprocessing.current_process()` is the program's.
+- **The current directory is a thread's own if the system allows it**, as it is a process's: `os.chdir` in the program
+  does not move the workers, and workers do not move each other. Containers may refuse `unshare`, as Docker's default
+  profile does; then Python code in a thread has the program's directory, while native code still looks files up in
+  the program's directory at `iter()`.
 - **Some objects belong to one thread**: an SQLite connection that the program has opened, the seed of OpenCV's
   generator. Make them in `worker_init_fn` or with `per_thread`.
-- **Some draws are the program's**: dropout in recurrent layers and in attention, alpha and feature dropout
-  (`dropout2d`), `rrelu` and `native_dropout`, which draw inside of C++ and take no generator; draws of scripted and
-  compiled functions, of `torch.ops`, and in threads that the data set starts itself. A data set that runs such layers
-  draws as in torch with `workers="processes"`.
-- **A batch stays where it was made**: it may hold what cannot be pickled, and what a worker keeps of it is the same
-  object.
-- **Errors cost less**: an image that cannot be loaded is a `SampleError` that names its file, `StopIteration` in a data
-  set is an error and not a silent end, and an exception out of a signal's handler, Ctrl-C's or a time limit's, loses no
-  batch: `next()`, called again, goes on. What it cannot mend: inside of `device_transform`, and with `num_workers=0`
-  inside of an iterable data set, the batch at hand is gone; a map-style data set is asked again there, and draws anew.
-  `next(iterator)` has a moment between its return and your assignment, in which only Python itself could help; the head
-  of a `for` has none.
-- **Python code runs in one thread at a time**: where a data set computes in Python itself, processes are faster;
-  `explain()` says so, and `workers="processes"` has torch's own, of which nothing on this list holds.
+- **Some draws use the program's generator**: dropout, scripted and compiled functions, `torch.ops`, and draws in
+  threads that the data set starts itself.
+- **A batch is not sent**: it may hold objects that cannot be pickled, and if the worker keeps a part of it, that is
+  the same object.
+- **Errors cost less**: an image that cannot be loaded is a `SampleError` that names its file, `StopIteration` in a
+  data set is an error and not a silent end, and an exception from a signal handler, such as Ctrl-C or a time limit,
+  loses no batch: call `next()` again. Exceptions: inside `device_transform`, and with `num_workers=0` inside an
+  iterable data set, the current batch is lost; a map-style data set is asked again there, and draws anew. A handler
+  that runs between the return of `next(iterator)` and your assignment loses that batch too, as only Python itself
+  could prevent; the head of a `for` has no such moment.
+- **Python code runs in one thread at a time**: if your `__getitem__` spends its time in Python code, processes are
+  faster. `explain()` says so, and `workers="processes"` runs torch's own, to which nothing in this list applies.
 
 ## Row by row
 
-What a program may rely on, as torch does it, and whether `fastload.DataLoader` does. Each row names the tests that show
-it. Most run torch's loader in the same test, and native batches, batches that end in Python and other data sets where
-these could differ; those in `tests/faults` and those of what torch has not look at fastload alone.
+Each row has one thing that a program may rely on, torch's behaviour, whether `fastload.DataLoader` does the same, and
+the tests that show it. Most tests run torch's loader too, and cover native batches, batches that end in Python, and
+other data sets if these could differ; tests in `tests/faults` and tests of fastload's own features run fastload
+alone.
 """
 
 
 def document() -> str:
-    """docs/dataloader-contract.md."""
+    """Returns the text of docs/dataloader-contract.md."""
     counts = {verdict: sum(row.verdict == verdict for row in ROWS) for verdict in (HELD, DEVIATED, NOT_APPLICABLE)}
     lines = [
         _HEAD,
