@@ -1,1 +1,1 @@
-"""What a loader keeps of the images it decodes, and the stores on disk that hold it."""
+"""Data kept from decoded images, in memory and in stores on disk."""

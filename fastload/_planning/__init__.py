@@ -1,1 +1,1 @@
-"""The plan of a loader: who makes its batches, and the verdicts that explain() prints."""
+"""The plan of a loader: how its batches are made, and the verdicts that explain() prints."""
