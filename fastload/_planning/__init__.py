@@ -1,1 +1,1 @@
-"""The plan of a loader: how its batches are made, and the verdicts that explain() prints."""
+"""The plan of a loader: what makes its batches, and the verdicts that explain() prints."""
