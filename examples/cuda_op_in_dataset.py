@@ -1,8 +1,8 @@
 """A data set that calls an op on the GPU, in worker threads: python examples/cuda_op_in_dataset.py
 
-Worker processes cannot do this: CUDA cannot be used in a forked child, and a spawned one needs a context of its own,
-with hundreds of megabytes for each worker. Threads share the program's. Here it is the distance of random points to a
-cloud, as kaolin.metrics.pointcloud.sided_distance would give it. `--device cpu` shows the same without a GPU.
+Worker processes cannot do this: a forked child cannot use CUDA, and a spawned one needs its own context, with hundreds
+of megabytes for each worker. Threads share the program's context. Here the op is the distance of random points to a
+cloud, as in kaolin.metrics.pointcloud.sided_distance. `--device cpu` shows the same without a GPU.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import fastload
 
 
 class PointDistances(torch.utils.data.Dataset[tuple[torch.Tensor, torch.Tensor]]):
-    """Sample i: 4096 points around shape i, and how far each is from the shape's nearest point. On the device."""
+    """Sample i, on the device: 4096 points around shape i, and the distance of each to the shape's nearest point."""
 
     def __init__(self, num_shapes: int, device: str) -> None:
         self.device = device
@@ -43,7 +43,7 @@ def main() -> None:
     print(loader.explain())
     begin = time.perf_counter()
     total = torch.zeros((), device=options.device)
-    for _, distances in loader:  # ordered behind the threads' work on the stream that is current here
+    for _, distances in loader:  # the current stream waits for the threads' work
         total += distances.mean()
     print(f"{total.item() / len(loader):.5f} on average, {time.perf_counter() - begin:.2f} s")
 

@@ -1,10 +1,10 @@
-"""Trains a network on ImageNet: on a GPU, on the CPU, or with a process for each GPU.
+"""Trains a network on ImageNet: on a GPU, on the CPU, or with one process per GPU.
 
     python examples/imagenet.py IMAGENET
     torchrun --nproc-per-node=8 examples/imagenet.py IMAGENET
 
-IMAGENET holds train/ and val/, each with a folder of images for every class. The loaders are all that differs from a
-program for torch: with `--loader torch` it trains by torch's, and on the CPU every loss and accuracy is the same.
+IMAGENET holds train/ and val/, each with a folder of images for every class. Only the loaders differ from a program for
+torch: `--loader torch` uses torch's, and on the CPU every loss and accuracy is the same.
 """
 
 from __future__ import annotations
@@ -53,16 +53,16 @@ def train_epoch(model: Any, optimizer: Any, loader: Any, device: torch.device) -
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        losses.append(loss.detach())  # the number itself would make the CPU wait for the GPU
+        losses.append(loss.detach())  # loss.item() would make the CPU wait for the GPU
     return [loss / NUM_RANKS for loss in sum_of_ranks(torch.stack(losses))]
 
 
 @torch.no_grad()
 def count_right(network: Any, loader: Any, device: torch.device) -> Any:
-    """Over all ranks. Not by DistributedDataParallel: it waits for the others, which may have a batch less."""
+    """Counts over all ranks. Without DistributedDataParallel, which waits for ranks that may have a batch less."""
     network.eval()
     for buffer in network.buffers() if NUM_RANKS > 1 else []:
-        distributed.broadcast(buffer, 0)  # the statistics that batch normalisation has gathered
+        distributed.broadcast(buffer, 0)  # the statistics of batch normalisation
     num_right = torch.zeros((), device=device)
     for images, labels in loader:
         num_right += (network(images.to(device)).argmax(dim=1) == labels.to(device)).sum()
@@ -70,11 +70,11 @@ def count_right(network: Any, loader: Any, device: torch.device) -> Any:
 
 
 def train(options: argparse.Namespace, device: torch.device) -> None:
-    torch.manual_seed(RANK)  # each rank cuts its images otherwise
+    torch.manual_seed(RANK)  # each rank crops its images differently
     train_images = open_images(f"{options.folder}/train", T.RandomResizedCrop(options.size), T.RandomHorizontalFlip())
     val_images = open_images(f"{options.folder}/val", T.Resize(options.size * 8 // 7), T.CenterCrop(options.size))
     train_loader = make_loader(options, device, train_images, DistributedSampler(train_images, NUM_RANKS, RANK))
-    # A part of the images for each rank: a sampler would give some to two, and count them twice.
+    # Each rank has its own part of the images. A DistributedSampler would give some images to two ranks.
     val_loader = make_loader(options, device, Subset(val_images, range(RANK, len(val_images), NUM_RANKS)))
     model = network = models.get_model(options.model, num_classes=len(train_images.classes)).to(device)
     if NUM_RANKS > 1:
@@ -103,16 +103,16 @@ def main() -> None:
     parser.add_argument("--model", default="resnet50", help="one of torchvision's")
     parser.add_argument("--size", type=int, default=224)
     parser.add_argument("--epochs", type=int, default=90)
-    parser.add_argument("--batch-size", type=int, default=256, help="of each process")
-    parser.add_argument("--workers", type=int, default=8, help="of each process: threads, or torch's processes")
+    parser.add_argument("--batch-size", type=int, default=256, help="per process")
+    parser.add_argument("--workers", type=int, default=8, help="per process: threads, or torch's processes")
     parser.add_argument("--learning-rate", type=float, default=0.1)
-    parser.add_argument("--print-every", type=int, default=100, help="steps between two losses that are printed")
+    parser.add_argument("--print-every", type=int, default=100, help="steps between two printed losses")
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))) if torch.cuda.is_available() else None
     if NUM_RANKS > 1:
         distributed.init_process_group("nccl" if device else "gloo")
     train(parser.parse_args(), device or torch.device("cpu"))
     if NUM_RANKS > 1:
-        time.sleep(0.1)  # gloo's thread lets go of its last work, for which it needs the GIL
+        time.sleep(0.1)  # gloo's thread needs the GIL to release its last work
         distributed.destroy_process_group()
 
 

@@ -1,9 +1,9 @@
-"""A LightningModule and the data module beside it, which makes fastload's loaders where others make torch's.
+"""A LightningModule and a data module that makes fastload's loaders instead of torch's.
 
     python examples/lightning_module.py FOLDER
 
 FOLDER has a folder of images for every class. Lightning takes the loaders as they are, and with several processes puts
-a DistributedSampler into new ones of the same class. `--loader torch` trains by torch's: the same losses.
+a DistributedSampler into new ones of the same class. `--loader torch` uses torch's loader: the losses are the same.
 """
 
 from __future__ import annotations

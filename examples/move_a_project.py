@@ -1,12 +1,12 @@
-"""Moving a project: the loader it had, the loader it gets, and the proof that both give the same bytes.
+"""Moving a project: the old loader, the new loader, and a proof that both give the same bytes.
 
     IMAGES=FOLDER python -m fastload verify examples/move_a_project.py:old_loader examples/move_a_project.py:new_loader
     python examples/move_a_project.py FOLDER --batches 50
 
-FOLDER has a folder of images for every class. Either line prints a report and ends with 0 where every bit is equal, or
-with 1 where something differs: then the report says in which step. The command ends with 2 where the two cannot be
-compared. So a job of CI stops the change that makes them differ; move_a_project.yml is such a job. `verify` calls
-functions without arguments, so these have the folder from a variable.
+FOLDER has a folder of images for every class. Either line prints a report and exits with 0 if every bit is equal, or
+with 1 if something differs; the report then names the step. The command exits with 2 if the two cannot be compared. So
+a CI job stops a change that makes them differ; move_a_project.yml is one. `verify` calls functions without arguments,
+so these take the folder from a variable.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ def open_images() -> datasets.ImageFolder:
 
 
 def old_loader() -> torch.utils.data.DataLoader[Any]:
-    """As the project has trained until now."""
+    """Makes the loader that the project has used until now."""
     return torch.utils.data.DataLoader(
         open_images(), batch_size=16, shuffle=True, num_workers=2, pin_memory=torch.cuda.is_available()
     )
 
 
 def new_loader() -> fastload.DataLoader[Any]:
-    """What the project moves to. torch's random numbers depend on `num_workers`: it stays."""
+    """Makes the new loader. `num_workers` stays the same, because torch's random numbers depend on it."""
     return fastload.DataLoader(open_images(), batch_size=16, shuffle=True, num_workers=2)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder")
-    parser.add_argument("--batches", type=int, default=50, help="how many batches are compared")
+    parser.add_argument("--batches", type=int, default=50, help="number of batches to compare")
     options = parser.parse_args()
 
     os.environ["IMAGES"] = options.folder

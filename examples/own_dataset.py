@@ -1,10 +1,10 @@
-"""A data set of one's own: a table of files and labels, and a __getitem__ that opens each file with Pillow.
+"""A data set of your own: a table of files and labels, and a __getitem__ that opens each file with Pillow.
 
     python examples/own_dataset.py labels.csv
 
-labels.csv has the columns `file`, relative to the table's folder, and `label`. The class is as one writes it for
-torch's loader and knows nothing of fastload. Threads call it, and an image that it opens there has no pixels until
-somebody needs them: then native code decodes the part that the transform shows.
+labels.csv has the columns `file`, relative to the table's folder, and `label`. The class is written for torch's loader
+and knows nothing of fastload. Threads call it, and an image that it opens there has no pixels until they are needed:
+then native code decodes the part that the transform shows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import fastload
 
 
 class LabelledFiles(torch.utils.data.Dataset[tuple[Any, int]]):
-    """Sample i is row i of the table: the image through `transform`, and the number of its label."""
+    """Sample i is row i of the table: the image through `transform`, and the index of its label."""
 
     def __init__(self, table: Path, transform: Any) -> None:
         with table.open(newline="") as lines:

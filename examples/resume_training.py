@@ -1,14 +1,14 @@
-"""Training that may be stopped at any step, and goes on there with the same batches.
+"""Training that can be stopped at any step and resumes there with the same batches.
 
     python examples/resume_training.py train --checkpoint run.pt
     torchrun --nproc-per-node 2 examples/resume_training.py train --checkpoint run.pt
 
-Started again with the same words, it goes on from the checkpoint. That is written every --save-every steps, and when a
-cluster asks the job to end (SIGTERM). After `kill -9` the steps since the last one are done again: with the same
-images, in the same crops, and so with the same losses on the same machine. Each line shows a step's checksum of its
-images to compare. The order is a function of the seed and of the epoch (ShardedSampler), and a crop of the seed, the
-epoch and the image alone (rng="sample"); so one state serves all ranks, and another number of them can go on from it.
-With --on-error=replace the same other images stand in for those that cannot be loaded.
+Run again with the same arguments, it resumes from the checkpoint, which is written every --save-every steps and when a
+cluster asks the job to end (SIGTERM). After `kill -9` the steps since the last checkpoint are repeated: with the same
+images, in the same crops, and so with the same losses on the same machine. Each line shows a checksum of the step's
+images to compare. The order is a function of seed and epoch (ShardedSampler), a crop a function of seed, epoch and
+image (rng="sample"). So one state serves all ranks, and another number of ranks can resume from it. With
+--on-error=replace the same other images replace the ones that cannot be loaded.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TRAINING = transforms.Compose([CROP, transforms.RandomHorizontalFlip(), transfor
 
 
 class Training:
-    """A model, its optimizer and its loader; what a checkpoint holds."""
+    """A model, its optimizer and its loader: the contents of a checkpoint."""
 
     def __init__(self, options: argparse.Namespace, rank: int, num_ranks: int) -> None:
         self.rank = rank
@@ -46,7 +46,7 @@ class Training:
         self.steps = 0
 
     def save(self, path: Path) -> None:
-        """Puts the new checkpoint in the old one's place at once: a kill leaves one of them whole."""
+        """Replaces the old checkpoint in one step, so that a kill leaves one of them whole."""
         kept = {name: getattr(self, name).state_dict() for name in ("model", "optimizer", "loader")}
         if self.rank == 0:
             torch.save({**kept, "steps": self.steps}, path.with_suffix(".new"))
@@ -68,7 +68,7 @@ class Training:
 
 
 def asked_of_any(is_asked: bool) -> bool:
-    """Whether one of the ranks was asked to stop: all of them stop behind the same step."""
+    """Returns whether any rank was asked to stop, so that all of them stop after the same step."""
     flag = torch.tensor(int(is_asked))
     if dist.is_initialized():
         dist.all_reduce(flag)
@@ -91,7 +91,7 @@ def run(training: Training, options: argparse.Namespace) -> None:
             if must_stop:
                 return
     training.save(options.checkpoint)
-    print(f"rank {training.rank} finished behind step {training.steps}")
+    print(f"rank {training.rank} finished after step {training.steps}")
 
 
 def main() -> None:
@@ -102,7 +102,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--save-every", type=int, default=100, help="steps")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--on-error", choices=["raise", "replace"], default="raise", help="what a bad file does")
+    parser.add_argument("--on-error", choices=["raise", "replace"], default="raise", help="reaction to a bad file")
     options = parser.parse_args()
 
     rank, num_ranks = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))  # torchrun sets them
@@ -111,10 +111,10 @@ def main() -> None:
     training = Training(options, rank, num_ranks)
     if options.checkpoint.exists():
         training.load(options.checkpoint)
-        print(f"rank {rank} goes on behind step {training.steps}")
+        print(f"rank {rank} resumes after step {training.steps}")
     run(training, options)
     if num_ranks > 1:
-        time.sleep(0.1)  # gloo's thread lets go of its last work, for which it needs the GIL
+        time.sleep(0.1)  # gloo's thread needs the GIL to release its last work
         dist.destroy_process_group()
 
 

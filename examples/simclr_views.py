@@ -1,12 +1,12 @@
-"""Two views of each image, as SimCLR and its kin train on them: by the usual class, and by fastload.MultiView.
+"""Two views of each image, as for SimCLR: by the usual class, and by fastload.MultiView.
 
     python examples/simclr_views.py FOLDER
 
 FOLDER has a folder of images for every class, few enough for the memory. The three loaders below give equal bytes:
-each makes the whole of the first view, then the second, from the numbers that torch would have drawn for it. What
-differs is who works. Of the usual class fastload knows no more than that it wants an image: a thread of Python calls
-it, and native code makes a view each time the class calls the pipeline. A MultiView says that there are two pipelines:
-the file is decoded once, and both views are written into the batch without Python.
+each makes the first view, then the second, from the numbers that torch would have drawn. They differ in how they work.
+fastload only knows that the usual class takes an image: a Python thread calls it, and native code makes a view each
+time the class calls the pipeline. A MultiView declares two pipelines: the file is decoded once, and both views are
+written into the batch without Python.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import fastload
 
 
 class TwoCrops:
-    """The class that most of these projects have."""
+    """The class in most of these projects."""
 
     def __init__(self, transform: Any) -> None:
         self.transform = transform
@@ -46,7 +46,7 @@ def simclr(size: int) -> transforms.Compose:
 
 
 def count_equal(batches: list[Any], others: list[Any]) -> int:
-    """How many batches have the same two views and the same labels, bit for bit."""
+    """Counts the batches with the same two views and the same labels, bit for bit."""
     pairs = zip(batches, others, strict=True)
     return sum(
         all(map(torch.equal, [*views, labels], [*other_views, other_labels]))

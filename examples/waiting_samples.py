@@ -2,8 +2,8 @@
 
     python examples/waiting_samples.py
 
-One after the other they take 5 s; eight workers wait for eight of them at a time. torch starts eight processes for
-that, fastload eight threads of this one. The table has the time of an epoch, the start of the workers included.
+One after the other they take 5 s; eight workers wait for eight at a time. torch starts eight processes for that,
+fastload eight threads of this one. The table shows the time of an epoch, including the start of the workers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import fastload
 
 
 class Waiting(torch.utils.data.Dataset[tuple[int, int]]):
-    """Sample i is i, and the process that it was made in."""
+    """Sample i is i, and the process that made it."""
 
     def __init__(self, num_samples: int, milliseconds: float) -> None:
         self.num_samples = num_samples
@@ -50,7 +50,7 @@ def main() -> None:
             batches = list(loader)
             seconds = time.perf_counter() - begin
             first_seconds = first_seconds or seconds
-            # In the order of the data set, whichever worker was first.
+            # The order is the data set's, whichever worker was first.
             assert torch.cat([indices for indices, _ in batches]).tolist() == list(range(options.samples))
             processes = {os.getpid(), *torch.cat([makers for _, makers in batches]).tolist()}
             name = kind.__module__.partition(".")[0]

@@ -115,7 +115,7 @@ def test_asked_to_end_it_saves_the_step_it_is_at(image_folder: Path, tmp_path: P
     before = steps_of(lines)
     lines, status = to_the_end(1, image_folder, tmp_path / "asked.pt")
     assert status == 0
-    assert lines[0] == f"rank 0 goes on behind step {len(before)}"
+    assert lines[0] == f"rank 0 resumes after step {len(before)}"
     assert {**before, **steps_of(lines)} == expected
     assert len(before) < len(expected)
 
