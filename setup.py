@@ -45,7 +45,7 @@ void* probe(std::size_t a) {
 
 
 def choose_base_command() -> type[build_ext]:
-    """torch's BuildExtension where torch can be imported, else setuptools' own command compiling in parallel."""
+    """Returns torch's BuildExtension if torch can be imported, else setuptools' own command, compiling in parallel."""
     try:
         from torch.utils.cpp_extension import BuildExtension
     except (ImportError, OSError):  # OSError: torch is there, but one of its libraries is not
@@ -59,7 +59,7 @@ def choose_base_command() -> type[build_ext]:
 
 
 def pybind11_include() -> str:
-    """The folder of pybind11's headers: the installed package's, else the copy that every torch carries."""
+    """Returns the folder of pybind11's headers: the installed package's, else the copy that every torch carries."""
     try:
         import pybind11
     except ImportError:
@@ -70,7 +70,7 @@ def pybind11_include() -> str:
 
 
 def check_compiler() -> None:
-    """Ends the build with one sentence where the compiler or Python's headers cannot build the extension."""
+    """Ends the build with one sentence if the compiler or Python's headers cannot build the extension."""
     compiler = os.environ["CXX"]
     need = "fastload: building needs a C++17 compiler"
     cure = "Install one (Debian and Ubuntu: apt install g++) or name one in CXX."
@@ -101,9 +101,9 @@ class BuildExtensions(Base):
         super().build_extensions()
 
     def compile_bindings(self) -> list[str]:
-        """Object files of the bindings, which are called once a batch: most of their compile time is optimisation.
+        """Compiles the bindings, hardly optimised: they are called once per batch, and optimising takes most of the time.
 
-        They are linked behind the others, so that of an inline function that both have the optimised copy is kept.
+        The object files are linked after the others, so that the optimised copy of an inline function in both is kept.
         """
         return self.compiler.compile(
             BINDINGS,

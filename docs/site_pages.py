@@ -1,7 +1,7 @@
-"""A hook of MkDocs: Markdown files outside of docs/ become pages of the site, and links between files stay true there.
+"""A hook of MkDocs: Markdown files outside docs/ become pages of the site, and links between files stay true there.
 
-In the repository pages link to files as they lie there, so that the links work on a forge and in an editor. The site
-has other places for what is not in docs/: PAGES are its pages, and what else a page links to is copied below files/.
+In the repository, pages link to files by their paths, so that the links work on a forge and in an editor. Files outside
+docs/ have other paths on the site: PAGES become pages, and every other linked file is copied below files/.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LINK = re.compile(r"(\]\()([^)#:\s]+)((?:#[^)]*)?\))")
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Adds what is outside of docs/."""
+    """Adds the pages and linked files outside docs/."""
     sources = [ROOT / "docs" / file.src_uri for file in files.documentation_pages()]
     for name, page in PAGES.items():
         files.append(File.generated(config, page, abs_src_path=str(ROOT / name)))
@@ -61,6 +61,6 @@ def _target(source: Path, link: str) -> Path:
 
 
 def _uri_of(target: Path) -> str:
-    """Where the site has a file of the repository."""
+    """Returns the path on the site of a file of the repository."""
     name = target.relative_to(ROOT).as_posix()
     return PAGES.get(name) or (name.removeprefix("docs/") if name.startswith("docs/") else f"files/{name}")
