@@ -101,7 +101,7 @@ class BuildExtensions(Base):
         super().build_extensions()
 
     def compile_bindings(self) -> list[str]:
-        """Compiles the bindings, hardly optimised: they are called once per batch, and optimising takes most of the time.
+        """Compiles the bindings, hardly optimised: they are called once per batch, and optimising takes most time.
 
         The object files are linked after the others, so that the optimised copy of an inline function in both is kept.
         """
