@@ -1,1 +1,1 @@
-"""The comparison of fastload with the other ways to load images: `python -m benchmarks --help`."""
+"""The comparison of fastload with other ways to load images: `python -m benchmarks --help`."""

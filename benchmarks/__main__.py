@@ -1,6 +1,6 @@
 """`python -m benchmarks`: compares the results of the contenders, then their speed, on a folder of images.
 
-Exit status: 0 when all went well, 1 when a contender failed, 2 when a contender broke its promise of equal bytes.
+Exit status: 0 on success, 1 if a contender failed, 2 if a contender broke its promise of equal bytes.
 """
 
 from __future__ import annotations
@@ -105,8 +105,8 @@ def _compare_contenders(options: argparse.Namespace, arguments: Sequence[str]) -
 
 
 def _make_own_table(options: argparse.Namespace, row: str) -> int:
-    """A row that has no contenders but torch's loader and fastload's."""
-    from benchmarks import second_epoch, trainer_delay, user_datasets  # they need torchvision: one may do without it
+    """Makes a table of its own, for a row with no contenders but torch's loader and fastload's."""
+    from benchmarks import second_epoch, trainer_delay, user_datasets  # they need torchvision, which is optional
 
     folder, _ = _find_data(options, "imagenet")
     rest = ["--data", str(folder), *(["--rounds", "1", "--samples", "32"] if options.quick else [])]
@@ -174,7 +174,7 @@ def _make_row(options: argparse.Namespace, name: str, kind: RowKind, folder: Pat
 
 
 def _prepare_pillow_simd(plan: Plan, cache: Path) -> tuple[dict[str, str], dict[str, Path]]:
-    """Why pillow-simd cannot be had, if so, and where it is, if it can."""
+    """Returns the folder of pillow-simd, or the reason why it is not available."""
     if SIMD not in plan.contenders:
         return {}, {}
     folder, reason = ensure_pillow_simd(cache)
@@ -187,12 +187,12 @@ def _interpreter(text: str) -> tuple[str, Path]:
         raise argparse.ArgumentTypeError(f"must begin with a contender's name and '=', got {text!r}")
     if not Path(path).is_file():
         raise argparse.ArgumentTypeError(f"{path!r} is no file; expected the python of an environment with {name}")
-    # Not resolved: behind the link of a virtual environment is an interpreter that does not know of it.
+    # Not resolved: the target of a virtual environment's link is an interpreter that does not know the environment.
     return name, Path(path).absolute()
 
 
 def _without_path(argument: str) -> str:
-    """The argument as the record may keep it: of other people's folders, the last name."""
+    """Returns the argument as the record may keep it: only the last name of other people's folders."""
     head, equals, path = argument.rpartition("=")
     return f"{head}{equals}{Path(path).name}" if os.sep in path else argument
 

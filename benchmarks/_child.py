@@ -1,6 +1,6 @@
 """The process that runs one contender: `python -m benchmarks._child NAME DESCRIPTOR CORES`, started by `_children`.
 
-It answers commands from a pipe, one at a time. What a loader prints goes to stderr.
+It answers commands from a pipe, one at a time. Output of a loader goes to stderr.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ChildCommands:
         self._iterator: Iterator[Any] | None = None
 
     def hello(self) -> Hello:
-        """Whether the contender can run here, and with which versions."""
+        """Returns whether the contender can run here, and with which versions."""
         reason = self._contender.unavailable_because()
         if reason is not None:
             return Hello(unavailable=reason, versions=self._contender.versions())
@@ -53,7 +53,7 @@ class ChildCommands:
         )
 
     def open(self, settings: LoaderSettings) -> dict[str, Any]:
-        """Opens a loader in place of the last one; returns the settings it has."""
+        """Opens a loader instead of the last one; returns its settings."""
         self.close()
         self._settings = settings
         self._loader = self._contender.open(settings)
@@ -65,7 +65,7 @@ class ChildCommands:
         self._iterator = iter(self._loader)
 
     def next(self) -> Batch | None:
-        """The next batch of the epoch, with the loader's report where it gives one; None at the end."""
+        """Returns the next batch of the epoch, with the loader's report if it gives one; None at the end."""
         assert self._iterator is not None
         item = next(self._iterator, None)
         if item is None:
@@ -75,7 +75,7 @@ class ChildCommands:
         return Batch(_as_array(images), labels.numpy(), self._contender.reports(self._iterator))
 
     def epoch(self) -> Round:
-        """One epoch, timed from asking for the iterator to the last batch, or until a loader that runs ahead rests."""
+        """Times one epoch from the call of iter() to the last batch, or until a loader that runs ahead rests."""
         assert self._loader is not None
         gc.collect()
         pid = os.getpid()
@@ -95,7 +95,7 @@ class ChildCommands:
         return Round(image_count, ended - began, cpu_seconds(pid) - cpu_before - looking, first_batch_seconds)
 
     def first_batch(self) -> float:
-        """Seconds from listing the data to the first batch of a fresh loader. The open loader stays as it is."""
+        """Returns the seconds from listing the data to a fresh loader's first batch. The open loader stays as it is."""
         assert self._settings is not None
         began = time.perf_counter()
         loader = self._contender.open(self._settings)
@@ -107,9 +107,9 @@ class ChildCommands:
         return seconds
 
     def memory(self, settings: LoaderSettings) -> Memory:
-        """Memory while the consumer holds one batch and all that the loader prefetches is waiting."""
+        """Measures memory while the consumer holds one batch and every prefetched batch is waiting."""
         pid = os.getpid()
-        # Imports what the contender needs, so that it does not count as added.
+        # Imports the contender's packages now, so that they do not count as added.
         self._contender.unavailable_because()
         gc.collect()
         idle = pss_bytes(pid)
@@ -123,12 +123,12 @@ class ChildCommands:
         return figures
 
     def stats(self) -> dict[str, Any]:
-        """The loader's counters since it was opened."""
+        """Returns the loader's counters since it was opened."""
         assert self._loader is not None
         return {name: _plain(value) for name, value in self._contender.stats(self._loader).items()}
 
     def close(self) -> None:
-        """Closes the loader that is open, if any."""
+        """Closes the open loader, if any."""
         self._iterator = None
         if self._loader is not None:
             loader, self._loader = self._loader, None
@@ -146,7 +146,7 @@ def _as_array(images: torch.Tensor) -> NDArray[Any]:
 
 
 def _plain(value: Any) -> Any:
-    """The value as JSON can hold it."""
+    """Returns the value as JSON can hold it."""
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -167,10 +167,10 @@ def _serve(pipe: Connection, name: str) -> None:
 
     from benchmarks.contenders import load_contender
 
-    # As in torch's workers; it matters where the loader works in the calling thread.
+    # As in torch's workers; it matters if the loader works in the calling thread.
     torch.set_num_threads(1)
     contender = load_contender(name)
-    # Before the contender imports what reads it.
+    # Before the contender imports anything that reads it.
     os.environ.update(contender.environment)
     commands = ChildCommands(contender)
     while True:
@@ -184,7 +184,7 @@ def _serve(pipe: Connection, name: str) -> None:
 
 def main(name: str, descriptor: str, cores: str) -> None:
     os.sched_setaffinity(0, {int(core) for core in cores.split(",")})
-    # `-m` put the repository in front of the path; without it an installed fastload wins over its bare sources here.
+    # `-m` put the repository in front of the path; without it an installed fastload precedes its bare sources here.
     del sys.path[0]
     _serve(Connection(int(descriptor)), name)
 

@@ -24,7 +24,7 @@ class ContenderFailed(RuntimeError):
 
 
 class Child(Protocol):
-    """What the harness needs of a contender's process."""
+    """The harness's interface to a contender's process."""
 
     def call(self, command: str, *arguments: Any) -> Any:
         """Runs the command there and returns its answer. Raises ContenderFailed."""
@@ -43,7 +43,7 @@ class ProcessSpawner:
     Args:
         front_paths: contender -> folder in front of its module path, for packages that cannot be installed beside
             others.
-        interpreters: contender -> Python that runs it, with packages of its own; torch and NumPy among them.
+        interpreters: contender -> Python that runs it, with its own packages, including torch and NumPy.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class _ProcessChild:
 
 
 class ChildPool:
-    """Children that stay until they are ended, one for each contender and number of workers, started on demand.
+    """Children that stay until they are ended, one per contender and number of workers, started on demand.
 
     Idle ones cost memory and no time.
     """
@@ -122,7 +122,7 @@ class ChildPool:
             self._children.pop(key).close()
 
     def end_all(self) -> None:
-        """Ends every child, at the same time: each takes its interpreter's time to end."""
+        """Ends every child, all at the same time: each takes its interpreter's time to end."""
         with ThreadPoolExecutor() as threads:
             list(threads.map(lambda child: child.close(), self._children.values()))
         self._children.clear()

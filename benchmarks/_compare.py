@@ -1,4 +1,4 @@
-"""Compares what the contenders return, before anything is timed."""
+"""Compares the contenders' results before anything is timed."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ _FLIPS_NEED_IMAGES = 200
 
 
 class ResultsDiffer(RuntimeError):
-    """A contender that promises the reference's bytes returned others: nothing it does may be timed."""
+    """A contender that promises the reference's bytes returned others: none of its work may be timed."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What comparing one contender with the reference in one row gave.
+    """The result of comparing one contender with the reference in one row.
 
     Attributes:
         method: how it was compared, for the reader.
-        is_equal: whether all bytes were equal; None when they could not be compared.
+        is_equal: whether all bytes were equal; None if they could not be compared.
         max_abs_levels: largest difference of all values of all images in levels of 8 bits (0 to 255), normalisation
-            undone; None when they could not be compared.
+            undone; None if they could not be compared.
         mean_abs_levels: likewise, the mean.
-        psnr_db: peak signal-to-noise ratio over all images; None as well where there is no difference.
-        sources: how many samples the contender loaded in which way, where it reports that.
+        psnr_db: peak signal-to-noise ratio over all images; None also if there is no difference.
+        sources: number of samples by the way in which the contender loaded them, if it reports that.
     """
 
     row: str
@@ -53,7 +53,7 @@ class Comparison:
 
 
 def epoch_batches(child: Child, settings: LoaderSettings) -> Iterator[Batch]:
-    """All batches of one epoch of a loader that is opened for it."""
+    """Returns all batches of one epoch of a loader that is opened for it."""
     child.call("open", settings)
     child.call("start")
     while (batch := child.call("next")) is not None:
@@ -66,7 +66,7 @@ def compare_batches(
 ) -> Comparison:
     """Compares all batches of an epoch without random choices with the reference's.
 
-    Raises: ResultsDiffer when they must be equal and are not, or when number, shape or labels differ in any case.
+    Raises: ResultsDiffer if they must be equal and are not, or if number, shape or labels differ in any case.
     """
     difference = _Difference()
     is_equal = True
@@ -91,7 +91,7 @@ def compare_batches(
 def compare_training(row: str, name: str, candidate: Child, settings: LoaderSettings) -> Comparison:
     """Applies the reported crops and flips with Pillow and torchvision to the reported files and compares all bytes.
 
-    Raises: ResultsDiffer at the first difference, or when the reports do not describe an epoch of training.
+    Raises: ResultsDiffer at the first difference, or if the reports do not describe an epoch of training.
     """
     reports: list[SampleReport] = []
     for number, batch in enumerate(epoch_batches(candidate, settings)):
@@ -111,14 +111,14 @@ def compare_training(row: str, name: str, candidate: Child, settings: LoaderSett
 
 
 def no_promise_in_training(row: str, name: str) -> Comparison:
-    """The record for a contender that draws its own crops and reports none."""
+    """Returns the record for a contender that draws its own crops and reports none."""
     return Comparison(row, name, 0, "not compared: draws crops of its own, which it does not report")
 
 
 # The kernel tables of one loader make the same choices, so one epoch of images serves them all.
 @functools.lru_cache(maxsize=512)
 def replay(sample: SampleReport, output: str = "float32") -> NDArray[Any]:
-    """The reported steps done by Pillow and torchvision, then the output's conversion; [3, height, width]."""
+    """Repeats the reported steps with Pillow and torchvision, then converts to the output; [3, height, width]."""
     from PIL import Image
 
     from benchmarks.contenders._torch_common import to_output
@@ -132,7 +132,7 @@ def replay(sample: SampleReport, output: str = "float32") -> NDArray[Any]:
 
 
 class _Difference:
-    """Sums up how far images are from the reference's, in levels of 8 bits."""
+    """Sums up the distance of images from the reference's, in levels of 8 bits."""
 
     def __init__(self) -> None:
         self._value_count = 0
@@ -148,14 +148,14 @@ class _Difference:
         self._sum_of_squares += float(np.square(levels).sum(dtype=np.float64))
 
     def figures(self) -> tuple[float, float, float | None]:
-        """Largest and mean difference, and PSNR in dB."""
+        """Returns largest and mean difference, and PSNR in dB."""
         count = max(1, self._value_count)
         psnr_db = 10 * math.log10(255**2 * count / self._sum_of_squares) if self._sum_of_squares else None
         return self._largest, self._sum / count, psnr_db
 
 
 def _levels(images: NDArray[Any]) -> NDArray[np.float32]:
-    """The values as they were before normalisation, 0 to 255."""
+    """Returns the values as they were before normalisation, 0 to 255."""
     if images.dtype == np.uint8:
         return images.astype(np.float32)
     if images.dtype == np.uint16:
@@ -174,7 +174,7 @@ def _check_frame(where: str, got: Batch, shape: Sequence[int], labels: NDArray[n
 
 
 def _bits(images: NDArray[Any]) -> NDArray[Any]:
-    """The values' bit patterns, of which -0.0 and 0.0 are two."""
+    """Returns the values' bit patterns, in which -0.0 and 0.0 differ."""
     return images.view(f"u{images.dtype.itemsize}")
 
 
@@ -202,7 +202,7 @@ def _labels_of(reports: Sequence[SampleReport], settings: LoaderSettings) -> NDA
 
 
 def _is_random_resized_crop(report: SampleReport) -> bool:
-    """A crop, and a resize unless the crop already has its size: a step that changes nothing is not reported."""
+    """Returns whether the steps are a crop and a resize. A resize to the size it already has is not reported."""
     crops = [step for step in report.steps if step[0] == "crop"]
     sizes = [step[1:3] for step in report.steps if step[0] == "resize"]
     wanted = (CROP_SIZE, CROP_SIZE)
@@ -210,7 +210,7 @@ def _is_random_resized_crop(report: SampleReport) -> bool:
 
 
 def _check_training_epoch(where: str, reports: Sequence[SampleReport], settings: LoaderSettings) -> None:
-    """That the reports describe what was asked for: each image once, cropped, resized, and half of them flipped."""
+    """Checks that the reports describe the request: each image once, cropped, resized, and half of them flipped."""
     if sorted(report.index for report in reports) != list(range(settings.image_count)):
         last = settings.image_count - 1
         raise ResultsDiffer(f"{where}: the reported indices are not each of 0 to {last} once")

@@ -1,6 +1,6 @@
 """The GPU that is measured: whether there is one, and its clock.
 
-`python -m benchmarks._gpu_machine` ends with status 0 where there is one, else with 3 after one line that says why not.
+`python -m benchmarks._gpu_machine` exits with status 0 if there is one, else with 3 after one line that says why not.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ NO_GPU_STATUS = 3
 
 
 def why_no_gpu() -> str | None:
-    """One line on what this Python lacks for a GPU, or None."""
+    """Returns one line on what this Python lacks for a GPU, or None."""
     try:
         import torch
     except ImportError as error:
@@ -33,7 +33,7 @@ class Gpu:
     device = "cuda"
 
     def mark(self) -> Any:
-        """A point behind all that is queued on the current stream."""
+        """Returns a mark after everything queued on the current stream."""
         import torch
 
         event: Any = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
@@ -41,17 +41,17 @@ class Gpu:
         return event
 
     def milliseconds(self, begin: Any, end: Any) -> float:
-        """Between two marks of one stream, on the device, once `wait` has returned behind them."""
+        """Returns the time between two marks of one stream, on the device, once `wait` has returned after them."""
         return float(begin.elapsed_time(end))
 
     def wait(self) -> None:
-        """Returns when all that is queued is done."""
+        """Returns when everything queued is done."""
         import torch
 
         torch.cuda.synchronize()
 
     def staging_device(self) -> Device:
-        """The same device, as fastload copies to it."""
+        """Returns the same device, as fastload copies to it."""
         from fastload._delivery._device import PinnedMemory, open_device
 
         opened = open_device(self.device, PinnedMemory())
@@ -59,7 +59,7 @@ class Gpu:
         return opened
 
     def describe(self) -> dict[str, Any]:
-        """What the figures depend on."""
+        """Returns everything that the figures depend on."""
         import torch
 
         properties = torch.cuda.get_device_properties(torch.cuda.current_device())

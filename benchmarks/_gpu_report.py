@@ -1,4 +1,4 @@
-"""Turns what was timed on a GPU into the record that is written as JSON, and the record into tables and goals."""
+"""Turns timings on a GPU into the record that is written as JSON, and the record into tables and goals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHARES = ("idle_share", "device_wait_share", "host_wait_share")
 
 
 def make_record(found: GpuFindings, environment: Record) -> Record:
-    """The run as JSON can hold it; `environment` is kept as it is."""
+    """Returns the run as JSON can hold it; `environment` is kept as it is."""
     alone = {name: {"rounds": _rounds(turns), **_speed(turns)} for name, turns in found.alone.items()}
     return {
         **environment,
@@ -35,12 +35,12 @@ def make_record(found: GpuFindings, environment: Record) -> Record:
 
 
 def median_ratio(values: Sequence[float], others: Sequence[float]) -> float:
-    """The median of the single rounds' ratios: what disturbs a round disturbs both."""
+    """Returns the median of the rounds' ratios: a disturbance of a round disturbs both loaders."""
     return median(value / other for value, other in zip(values, others, strict=True))
 
 
 def idle_shares(turns: Sequence[Turn], resident: Sequence[Turn]) -> list[float]:
-    """Of each round the share of a step in which the device did nothing for the model: 1 - ceiling / measured."""
+    """Returns for each round the share of a step in which the device idled: 1 - ceiling / measured."""
     return [
         max(0.0, 1 - turn.images_per_second / ceiling.images_per_second)
         for turn, ceiling in zip(turns, resident, strict=True)
@@ -76,7 +76,7 @@ def _speed(turns: Sequence[Turn]) -> Record:
 
 
 def format_page(record: Record) -> str:
-    """The table of docs/device.md: each loader alone, training with them, and training on a batch that lies there."""
+    """Returns the table of docs/device.md: each loader alone, training with them, and training on a resident batch."""
     speeds = {name: found["images_per_second"]["median"] for name, found in record["alone"].items()}
     lines = [
         ("no model" if name == "torch" else "", name, f"{speed:.0f}", f"{speed / speeds['torch']:.2f}x", "")
@@ -93,7 +93,7 @@ def format_page(record: Record) -> str:
 
 
 def format_tables(record: Record) -> str:
-    """Copies, loading alone, training, goals."""
+    """Returns copies, loading alone, training, goals."""
     compared = f"{record['compared_images']} images of both loaders compared: equal, byte for byte"
     return "\n\n".join([compared, _format_copies(record), _format_training(record), "\n".join(goals(record))])
 
@@ -128,7 +128,7 @@ def _format_training(record: Record) -> str:
 
 
 def goals(record: Record) -> list[str]:
-    """A line for each goal: the figure, the goal, whether it is met, or why it does not apply."""
+    """Returns a line for each goal: the figure, the goal, whether it is met, or why it does not apply."""
     share = record["copies"]["share_of_plain"]
     lines = [_goal("copies", f"{_percent(share)} of the plain copy", f"{COPY_GOAL:.0%} or more", share >= COPY_GOAL)]
     supply = record["alone"]["fastload"]["images_per_second"]["median"]

@@ -1,4 +1,4 @@
-"""Trains with torch's loader, tuned as its guides say, with fastload's, and on a batch that lies on the device."""
+"""Trains with torch's loader, tuned as its guides say, with fastload's, and on a batch that stays on the device."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _COPY_ROUNDS = 15
 
 
 class Machine(Clock, Protocol):
-    """`_gpu_machine.Gpu`; tests have one without a GPU."""
+    """The interface of `_gpu_machine.Gpu`; tests have one without a GPU."""
 
     @property
     def device(self) -> str: ...
@@ -40,14 +40,14 @@ class Machine(Clock, Protocol):
 
 @dataclass(frozen=True)
 class GpuPlan:
-    """What is to be measured.
+    """The plan of a run.
 
     Attributes:
-        settings: of both loaders; the number of images is each stretch's own.
+        settings: settings of both loaders; the number of images is each stretch's own.
         models: names in torchvision.models.
-        rounds: of each loader; medians are shown.
-        seconds: that the model alone takes for a timed stretch.
-        cache: fastload's argument. With "auto" later rounds find what earlier ones left of each image.
+        rounds: rounds per loader; medians are shown.
+        seconds: time that the model alone takes for a timed stretch.
+        cache: fastload's argument. With "auto" later rounds find the indexes that earlier ones left.
     """
 
     settings: LoaderSettings
@@ -58,24 +58,24 @@ class GpuPlan:
 
     @property
     def warm_steps(self) -> int:
-        """Not timed: a worker process of torch's has a batch to itself, so the first ones come in bursts."""
+        """The number of untimed steps: torch's workers make whole batches, so the first ones come in bursts."""
         return max(_PROBE_STEPS, 2 * self.settings.workers)
 
     def num_batches(self, steps: int) -> int:
-        """Of an epoch, so that each worker has one to load until the timed steps end."""
+        """Returns the length of an epoch in which each worker still has a batch to load when the timed steps end."""
         return self.warm_steps + steps + max(1, self.settings.workers)
 
 
 @dataclass(frozen=True)
 class GpuFindings:
-    """All that a run found.
+    """All findings of a run.
 
     Attributes:
-        compared_images: that were equal byte for byte.
-        batch_bytes: of a copied batch.
-        copies: of each kind the rounds in 10^9 bytes a second.
-        alone: of each loader the rounds without a model.
-        training: of each model, for each loader and RESIDENT, the rounds.
+        compared_images: number of images that were equal byte for byte.
+        batch_bytes: size of a copied batch.
+        copies: for each kind the rounds in 10^9 bytes a second.
+        alone: for each loader the rounds without a model.
+        training: for each model, for each loader and RESIDENT, the rounds.
     """
 
     compared_images: int
@@ -86,7 +86,7 @@ class GpuFindings:
 
 
 def measure(machine: Machine, plan: GpuPlan, log: Log) -> GpuFindings:
-    """Everything in the plan. Raises ResultsDiffer before anything is timed where the loaders' batches differ."""
+    """Measures everything in the plan. Raises ResultsDiffer before anything is timed if the loaders' batches differ."""
     log("comparing the loaders' batches")
     compared, batch = compare(machine, plan)
     log("copying")
@@ -96,7 +96,7 @@ def measure(machine: Machine, plan: GpuPlan, log: Log) -> GpuFindings:
     del copies
     log("loading alone")
     alone_steps = max(64, 4 * plan.settings.workers)
-    # The first round is not shown: memory is page-locked in it that later ones find.
+    # The first round is not shown: it page-locks memory that later ones reuse.
     rounds = _take_turns(machine, replace(plan, rounds=plan.rounds + 1), lambda *_: None, alone_steps, None)
     alone = {name: turns[1:] for name, turns in rounds.items()}
     num_classes = sum(folder.is_dir() for folder in Path(plan.settings.data).iterdir())
@@ -111,7 +111,7 @@ def measure(machine: Machine, plan: GpuPlan, log: Log) -> GpuFindings:
 
 
 def compare(machine: Machine, plan: GpuPlan) -> tuple[int, tuple[torch.Tensor, torch.Tensor]]:
-    """How many images of both loaders were equal, byte for byte, and a batch of them on the device."""
+    """Returns how many images of both loaders were equal, byte for byte, and a batch of them on the device."""
     settings = replace(plan.settings, image_count=_COMPARED_BATCHES * plan.settings.batch_size)
     batches: dict[str, list[Any]] = {}
     for name, source in _open(machine, settings, plan.cache).items():
@@ -131,7 +131,7 @@ def _bytes(images: torch.Tensor) -> bytes:
 def _take_turns(
     machine: Machine, plan: GpuPlan, step: Step, steps: int, resident: tuple[torch.Tensor, torch.Tensor] | None
 ) -> dict[str, list[Turn]]:
-    """The rounds of each loader and, where there is one, of the resident batch, taking turns."""
+    """Measures the rounds of each loader and, if there is one, of the resident batch, taking turns."""
     image_count = plan.num_batches(steps) * plan.settings.batch_size
     sources = _open(machine, replace(plan.settings, image_count=image_count), plan.cache)
     names = (*sources, RESIDENT) if resident is not None else tuple(sources)
@@ -150,14 +150,14 @@ def _take_turns(
 
 
 class Source:
-    """A loader and what its user does to have the batches on the device."""
+    """A loader and its user's code to get the batches on the device."""
 
     def __init__(self, loader: Any, to_device: Callable[[Any], Any]) -> None:
         self._loader = loader
         self._to_device = to_device
 
     def batches(self) -> Iterator[Any]:
-        """An epoch of (images, labels) on the device."""
+        """Yields an epoch of (images, labels) on the device."""
         return map(self._to_device, self._loader)
 
     def close(self) -> None:
@@ -168,7 +168,7 @@ class Source:
 
 
 def _open(machine: Machine, settings: LoaderSettings, cache: str | None) -> Mapping[str, Source]:
-    """LOADERS over the same images. torch's comes first: it forks before fastload has threads."""
+    """Opens LOADERS over the same images. torch's comes first, because it forks before fastload has threads."""
     dataset = image_folder(settings, pil_transform("train"))
 
     def to_device(batch: Any) -> Any:
@@ -186,7 +186,7 @@ def _open(machine: Machine, settings: LoaderSettings, cache: str | None) -> Mapp
 
 
 def make_model(name: str, num_classes: int) -> torch.nn.Module:
-    """torchvision's model of that name with random weights, for ImageNet's classes or more."""
+    """Returns torchvision's model of that name with random weights, for ImageNet's classes or more."""
     load_torchvision()
     from torchvision import models
 
@@ -195,7 +195,7 @@ def make_model(name: str, num_classes: int) -> torch.nn.Module:
 
 
 def training_step(model: torch.nn.Module, device: str) -> Step:
-    """A step of SGD in bfloat16 autocast and channels_last, as the guides write it."""
+    """Returns a step of SGD in bfloat16 autocast and channels_last, as the guides write it."""
     torch.backends.cudnn.benchmark = True
     model = model.to(device, memory_format=torch.channels_last).train()  # type: ignore[call-overload]
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)

@@ -1,4 +1,4 @@
-"""What is timed on a GPU: copies of batches, and stretches of training."""
+"""The timed work on a GPU: copies of batches, and stretches of training."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Step = Callable[[torch.Tensor, torch.Tensor], object]
 
 
 class Clock(Protocol):
-    """`_gpu_machine.Gpu`; tests have one of the host."""
+    """The interface of `_gpu_machine.Gpu`; tests have one for the host."""
 
     def mark(self) -> Any: ...
     def milliseconds(self, begin: Any, end: Any) -> float: ...
@@ -60,7 +60,7 @@ class Copies:
         return empty(self.batch_bytes, dtype=torch.uint8).zero_()
 
     def milliseconds(self, kind: str) -> float:
-        """Of all batches, copied one behind the other."""
+        """Returns the time for all batches, copied one after the other."""
         return self._plain() if kind == "plain" else self._staged()
 
     def _plain(self) -> float:
@@ -81,7 +81,7 @@ class Copies:
 
         taken = self._timed(queue)
         for number, batch in enumerate(placed):
-            self._memory.deliver(batch, number)  # raises where a copy failed
+            self._memory.deliver(batch, number)  # raises if a copy failed
         self._memory.look_ahead([])
         return taken
 
@@ -99,7 +99,7 @@ class Copies:
 
 
 def gigabytes_per_second(copies: Copies, num_batches: int, rounds: int) -> dict[str, list[float]]:
-    """For each kind of COPIES the rounds, which take turns; one before them is not timed."""
+    """Returns the rounds for each kind of COPIES, taking turns, after a round that is not timed."""
     found: dict[str, list[float]] = {kind: [] for kind in COPIES}
     for number, kind in interleave(COPIES, 1 + rounds):
         taken = copies.milliseconds(kind)
@@ -116,11 +116,11 @@ class Turn:
     """A stretch of training, or of loading alone.
 
     Attributes:
-        images: trained on.
-        milliseconds: on the device, from the end of the step before the first to the end of the last.
-        device_wait_ms: of that, what lay between the end of a step and the moment its batch could be used: waits for
-            the host, for the copy, and copies on the stream that trains.
-        host_wait_ms: what the host spent in getting batches.
+        images: number of images trained on.
+        milliseconds: time on the device, from the end of the step before the first to the end of the last.
+        device_wait_ms: the part of it between the end of a step and the moment its batch could be used: waits for the
+            host, for the copy, and copies on the training stream.
+        host_wait_ms: time that the host spent in getting batches.
     """
 
     images: int

@@ -1,4 +1,4 @@
-"""Runs a comparison: who can run, are the results equal, then interleaved timing, then memory."""
+"""Runs a comparison: which contenders can run, whether the results are equal, then interleaved timing, then memory."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _Turn = TypeVar("_Turn")
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be measured.
+    """The plan of a comparison.
 
     Attributes:
-        contenders: in the order they take turns; the references of the rows are among them.
+        contenders: in the order of their turns; the references of the rows are among them.
         cores: the cores each child is pinned to; None means as many as there are workers, one at least.
         memory_workers: numbers of workers to measure memory with, in training on the first row's images; empty means
             not at all.
@@ -47,9 +47,9 @@ class Timing:
 
     Attributes:
         options: the settings the loader really had.
-        fresh_first_batch_seconds: from listing the data to a fresh loader's first batch, one a round; empty where the
+        fresh_first_batch_seconds: from listing the data to a fresh loader's first batch, one per round; empty if the
             row does not ask for it.
-        stage_ms_per_image: time per stage over the timed rounds, where the loader tells.
+        stage_ms_per_image: time per stage over the timed rounds, if the loader reports it.
     """
 
     row: str
@@ -72,11 +72,11 @@ class MemoryRow:
 
 @dataclass
 class Measurements:
-    """All that a run found.
+    """All findings of a run.
 
     Attributes:
         unavailable: contender -> why it cannot run here.
-        failed: contender -> row -> what went wrong there; it is left out of the rest of that row.
+        failed: contender -> row -> the failure there; the contender is left out of the rest of that row.
     """
 
     hellos: dict[str, Hello] = field(default_factory=dict)
@@ -98,8 +98,8 @@ def run(plan: Plan, spawn: Spawner, log: Log, unavailable: Mapping[str, str] | N
         log: gets one line per step.
         unavailable: contenders known beforehand not to run here, with the reason.
 
-    Raises: ResultsDiffer before anything is timed when a contender breaks its promise of equal bytes; ContenderFailed
-        when a reference cannot run. Other contenders that fail are recorded and left out of the row.
+    Raises: ResultsDiffer before anything is timed if a contender breaks its promise of equal bytes; ContenderFailed if
+    a reference cannot run. Other contenders that fail are recorded and left out of the row.
     """
     found = Measurements(unavailable=dict(unavailable or {}))
     with ChildPool(spawn, plan.cores_for) as pool:
@@ -115,7 +115,7 @@ def run(plan: Plan, spawn: Spawner, log: Log, unavailable: Mapping[str, str] | N
 
 
 def interleave(turns: Sequence[_Turn], repeats: int) -> Iterator[tuple[int, _Turn]]:
-    """(round, turn) in the order of measuring: everyone takes a turn before anyone takes the next."""
+    """Yields (round, turn) in the order of measuring: every contender takes a turn before any takes the next."""
     for number in range(repeats):
         for turn in turns:
             yield number, turn
@@ -144,9 +144,9 @@ def _greet(plan: Plan, pool: ChildPool, found: Measurements, log: Log) -> None:
 
 
 def _repeats(name: str, found: Measurements) -> str | None:
-    """Why a choice of kernels would only measure again what another contender has: on this processor they are the same.
+    """Returns why a choice of kernels would only repeat another contender: on this processor the kernels are the same.
 
-    Builds and kernels are in what a contender tells of itself.
+    Builds and kernels are in a contender's own description.
     """
     ours = found.hellos[name]
     for choice in next((names for names in KERNEL_CHOICES if name in names), ()):
@@ -181,7 +181,7 @@ def _compare_row(plan: Plan, row: Row, pool: ChildPool, found: Measurements, log
 
 
 def describe(comparison: Comparison) -> str:
-    """One line for the reader."""
+    """Returns one line for the reader."""
     head = f"compared {comparison.row}, {comparison.contender}: "
     if comparison.is_equal is None:
         return head + comparison.method
@@ -237,7 +237,7 @@ def _read_stages(child: Child, timing: Timing) -> None:
 
 
 def _measure_memory(plan: Plan, workers: int, spawn: Spawner, found: Measurements, log: Log) -> None:
-    """One fresh child per contender. The epoch is long enough that prefetching fills before it ends."""
+    """Measures one fresh child per contender. The epoch is long enough that prefetching fills before it ends."""
     row = next((row for row in plan.rows if row.settings.mode != "decode"), None)
     if row is None:
         return
@@ -253,13 +253,13 @@ def _measure_memory(plan: Plan, workers: int, spawn: Spawner, found: Measurement
 
 @contextmanager
 def _failures_recorded(row: Row, pool: ChildPool, found: Measurements, log: Log) -> Iterator[None]:
-    """Notes a contender's failure and goes on without it; a reference's ends the run."""
+    """Notes a contender's failure and goes on without it; a reference's failure ends the run."""
     try:
         yield
     except ContenderFailed as error:
         if error.contender == reference_of(row.settings.mode):
             raise
-        # Another row gets a fresh process: this one's state is unknown.
+        # Another row gets a fresh process, because this one's state is unknown.
         pool.end(error.contender)
         found.failed.setdefault(error.contender, {})[row.name] = str(error).splitlines()[0]
         log(f"{row.name}: failed and left out: {error}")

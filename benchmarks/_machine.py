@@ -1,4 +1,4 @@
-"""What the figures depend on and the command line does not say."""
+"""Everything that the figures depend on and the command line does not say."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def describe_machine() -> dict[str, str | int | float]:
-    """Processor, cores, memory, kernel and the load at the start. Names no host and no user."""
+    """Returns processor, cores, memory, kernel and the load at the start. Names no host and no user."""
     return {
         "cpu": _first_value("/proc/cpuinfo", "model name") or platform.processor(),
         "cores_usable": len(os.sched_getaffinity(0)),

@@ -1,4 +1,4 @@
-"""Where pillow-simd lives: a folder of its own, since it cannot be installed beside Pillow."""
+"""The folder of pillow-simd, which cannot be installed beside Pillow."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ REQUIREMENT = "pillow-simd==12.1.1.post0"
 def ensure_pillow_simd(cache: Path) -> tuple[Path, str | None]:
     """Builds pillow-simd with pip into a folder below `cache`, once per Python version.
 
-    Returns: the folder to put in front of a child's path, and why it cannot be had (None when it is there). The usual
-        reason is that libjpeg's headers are missing: there is no wheel of it.
+    Returns: the folder to put in front of a child's path, and why it is not available (None if it is). The usual reason
+    is that libjpeg's headers are missing: there is no wheel of it.
     """
     folder = cache / f"pillow-simd-{sys.implementation.cache_tag}"
     if (folder / "PIL").is_dir():
@@ -27,7 +27,7 @@ def ensure_pillow_simd(cache: Path) -> tuple[Path, str | None]:
 
 
 def _first_error(output: str) -> str:
-    """The line of pip's output that says most."""
+    """Returns the most telling line of pip's output."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     for marker in ("headers or library files could not be found", "RequiredDependencyException", "ERROR", "error"):
         for line in lines:

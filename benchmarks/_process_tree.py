@@ -7,13 +7,13 @@ import time
 from pathlib import Path
 
 _TICK_SECONDS = 1 / os.sysconf("SC_CLK_TCK")
-# What clock_getcpuclockid(3) computes on Linux: the inverted process number above the kind of clock, here run time.
+# As clock_getcpuclockid(3) on Linux: the inverted process number above the kind of clock, here run time.
 _RUN_TIME_CLOCK = 2
 _SHARED_MEMORY = "/dev/shm/"
 
 
 def process_tree(pid: int) -> list[int]:
-    """The process and its living descendants."""
+    """Returns the process and its living descendants."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and (fields := _stat_fields(int(entry.name))):
@@ -25,30 +25,30 @@ def process_tree(pid: int) -> list[int]:
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of the tree, with the descendants that have ended and were waited for.
+    """Returns user and system time of the tree, including descendants that have ended and were waited for.
 
-    Resolution is nanoseconds for those that live, a clock tick (10 ms) for each that has ended.
+    Resolution is nanoseconds for living processes, a clock tick (10 ms) for each that has ended.
     """
     return sum(_run_seconds_of_one(member) + _ended_children_seconds(member) for member in process_tree(pid))
 
 
 def pss_bytes(pid: int) -> int:
-    """Proportional set size of the tree: a page that n processes share counts 1/n in each, so once in all."""
+    """Returns the proportional set size of the tree: a page that n processes share counts 1/n in each."""
     return sum(_pss_of_one(member) for member in process_tree(pid))
 
 
 def own_pss_bytes(pid: int) -> int:
-    """The part of `pss_bytes` that belongs to no file: anonymous and shared memory.
+    """Returns the part of `pss_bytes` that belongs to no file: anonymous and shared memory.
 
-    Programs that other people run on the machine map some of the same libraries, and change the rest of it.
+    Other people's programs on the machine map some of the same libraries, and change the rest of it.
     """
     return sum(_pss_of_one(member, ("Pss_Anon:", "Pss_Shmem:")) for member in process_tree(pid))
 
 
 def unmapped_shared_bytes(pid: int) -> int:
-    """Shared memory that the tree keeps open and that none of it has mapped, so that no PSS counts it.
+    """Returns the shared memory that the tree keeps open and that none of it has mapped, so that no PSS counts it.
 
-    Batches that torch's workers have finished and the consumer has not fetched are held so.
+    Batches that torch's workers have finished and the consumer has not fetched are held this way.
     """
     held: dict[int, int] = {}
     mapped: set[int] = set()
@@ -59,9 +59,9 @@ def unmapped_shared_bytes(pid: int) -> int:
 
 
 def wait_until_at_rest(pid: int, quiet_seconds: float = 0.2) -> float:
-    """Waits until the tree as it is now, but for the calling thread, has rested for `quiet_seconds`.
+    """Waits until the tree as it is now, except the calling thread, has rested for `quiet_seconds`.
 
-    Looking costs the caller some microseconds every 10 ms, so that it does not slow down what it waits for.
+    Polling costs the caller some microseconds every 10 ms, so that it does not slow down the others.
 
     Returns: the `time.perf_counter()` at which it came to rest, to about 10 ms.
     """
@@ -81,7 +81,7 @@ def wait_until_at_rest(pid: int, quiet_seconds: float = 0.2) -> float:
 
 
 def wait_until_idle(pid: int, quiet_seconds: float = 1.0, timeout_seconds: float = 120.0) -> bool:
-    """Waits until the tree has used less than 5 % of a core for `quiet_seconds`; False when the time ran out."""
+    """Waits until the tree has used less than 5 % of a core for `quiet_seconds`; False on a timeout."""
     deadline = time.monotonic() + timeout_seconds
     while time.monotonic() < deadline:
         before = cpu_seconds(pid)
@@ -92,7 +92,7 @@ def wait_until_idle(pid: int, quiet_seconds: float = 1.0, timeout_seconds: float
 
 
 def _stat_fields(pid: int) -> list[str]:
-    """Fields of /proc/pid/stat from the third on (state, parent, ...); empty when the process is gone."""
+    """Returns the fields of /proc/pid/stat from the third on (state, parent, ...); empty if the process is gone."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -113,7 +113,7 @@ def _ended_children_seconds(pid: int) -> float:
 
 
 def _open_shared_files(pid: int) -> dict[int, int]:
-    """Inode -> bytes in use, of the process's descriptors in /dev/shm."""
+    """Returns inode -> bytes in use, for the process's descriptors in /dev/shm."""
     found = {}
     try:
         descriptors = list(Path(f"/proc/{pid}/fd").iterdir())
@@ -130,7 +130,7 @@ def _open_shared_files(pid: int) -> dict[int, int]:
 
 
 def _mapped_shared_files(pid: int) -> set[int]:
-    """Inodes of the files in /dev/shm that the process has mapped."""
+    """Returns the inodes of the files in /dev/shm that the process has mapped."""
     try:
         lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
     except (FileNotFoundError, ProcessLookupError):

@@ -1,4 +1,4 @@
-"""What crosses the pipe between the harness and the children that run the contenders."""
+"""The messages between the harness and the children that run the contenders."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ OUTPUT_DTYPES = {"float32": np.dtype(np.float32), "uint8": np.dtype(np.uint8), "
 
 @dataclass(frozen=True)
 class LoaderSettings:
-    """How a loader is to be opened; the same for every contender of a comparison.
+    """The settings of a loader, the same for every contender of a comparison.
 
     Attributes:
         data: folder with one folder of images per class.
         mode: "train" (RandomResizedCrop 224, flip), "eval" (Resize 256, CenterCrop 224), or "decode" (files in memory
             to RGB pixels, one image a batch, uint8 [1, height, width, 3]).
-        image_count: images of one round; a part of `data` evenly spread over it, or `data` repeated.
+        image_count: number of images in one round; a part of `data` evenly spread over it, or `data` repeated.
         workers: processes or threads that load.
-        cache: folder for what a contender makes from `data` once, such as a converted copy.
+        cache: folder for files that a contender makes from `data` once, such as a converted copy.
         output: a key of OUTPUT_DTYPES; "float32" and "bfloat16" are normalised, "uint8" is not.
     """
 
@@ -45,7 +45,7 @@ class Hello:
     """A child's first answer.
 
     Attributes:
-        unavailable: why the contender cannot run here; None when it can.
+        unavailable: why the contender cannot run here; None if it can.
         versions: package -> version, as the child's interpreter sees them.
         details: more that is printed as it is, such as a kernel table.
     """
@@ -58,7 +58,7 @@ class Hello:
 
 @dataclass(frozen=True)
 class SampleReport:
-    """What a loader says it did to one sample; `fastload._tools.verify._replay.apply_steps` does the steps again."""
+    """A loader's report on one sample; `fastload._tools.verify._replay.apply_steps` repeats the steps."""
 
     index: int
     path: str
@@ -77,7 +77,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Round:
-    """One timed epoch. CPU time is that of the child and all its descendants."""
+    """One timed epoch. CPU time counts the child and all its descendants."""
 
     image_count: int
     wall_seconds: float

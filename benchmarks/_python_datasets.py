@@ -20,7 +20,7 @@ from torch.utils.data import Dataset
 
 
 class Sleeping(Dataset[Any]):
-    """Waits 5 ms for each sample, as for a row of a database, and makes a vector of 256 floats of it."""
+    """Waits 5 ms per sample, as for a row of a database, and makes a vector of 256 floats from it."""
 
     def __init__(self, num_samples: int) -> None:
         self.num_samples = num_samples
@@ -34,7 +34,7 @@ class Sleeping(Dataset[Any]):
 
 
 class Spectrograms(Dataset[Any]):
-    """Clips of 4 s at 16 kHz in a mapped array of int16; log-mel spectrograms of them, in NumPy."""
+    """Clips of 4 s at 16 kHz in a mapped array of int16, as log-mel spectrograms, in NumPy."""
 
     SECONDS = 4
     RATE = 16000
@@ -67,7 +67,7 @@ class Spectrograms(Dataset[Any]):
 
 
 def _triangles(num_bins: int, num_bands: int) -> NDArray[np.float32]:
-    """Overlapping triangular bands, evenly spaced on the mel scale, as a matrix [bins, bands]."""
+    """Returns overlapping triangular bands, evenly spaced on the mel scale, as a matrix [bins, bands]."""
     nyquist_mel = 2595 * np.log10(1 + 8000 / 700)
     edges = 700 * (10 ** (np.linspace(0, nyquist_mel, num_bands + 2) / 2595) - 1) / 8000 * (num_bins - 1)
     bins = np.arange(num_bins)[:, None]
@@ -124,7 +124,7 @@ class Tokens(Dataset[Any]):
         return torch.tensor(numbers + [0] * (self.LENGTH - len(numbers))), index
 
     def _numbers_of(self, word: str) -> Sequence[int]:
-        """Of the longest known pieces from the left; 0 for a character that is none."""
+        """Returns the numbers of the longest known pieces from the left; 0 for an unknown character."""
         numbers, begin = [], 0
         while begin < len(word):
             end = next((end for end in range(len(word), begin, -1) if word[begin:end] in self.vocabulary), begin)
@@ -134,10 +134,10 @@ class Tokens(Dataset[Any]):
 
 
 class Mixed(Dataset[Any]):
-    """Computes about a millisecond for each sample: a share of it in a loop of Python, the rest in zlib.
+    """Computes about a millisecond per sample: a share of it in a loop of Python, the rest in zlib.
 
     Args:
-        share: In percent.
+        share: the loop's share, in percent.
     """
 
     _LOOPS = 320  # in 10 microseconds or so

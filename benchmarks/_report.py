@@ -25,10 +25,10 @@ Record = dict[str, Any]
 
 
 def make_record(plan: Plan, found: Measurements, environment: Record) -> Record:
-    """The whole run as JSON can hold it: settings, environment, every single round, and the summaries made of them.
+    """Returns the whole run as JSON can hold it: settings, environment, every single round, and their summaries.
 
     Args:
-        environment: what the caller knows of time, command, machine and data; kept as it is.
+        environment: the caller's data on time, command, machine and images; kept as it is.
     """
     timings = [_timing_record(timing, found.timings, plan) for timing in found.timings]
     return {
@@ -51,7 +51,7 @@ def write_record(record: Record, path: Path) -> None:
 
 
 def format_tables(record: Record) -> str:
-    """The record for people: what could not run, what was compared, a table per row, memory, stages, the summary."""
+    """Returns the record for people: missing contenders, comparisons, a table per row, memory, stages, the summary."""
     parts = [_format_environment(record), _format_rows(record), _format_contenders(record), _format_comparisons(record)]
     parts += [_format_row(record, row, workers) for row, workers in _scenarios(record)]
     parts += [_format_options(record), _format_memory(record), _format_stages(record)]
@@ -98,10 +98,10 @@ def _timing_record(timing: Timing, all_timings: Sequence[Timing], plan: Plan) ->
 
 
 def _against_others(timings: Sequence[Record]) -> list[Record]:
-    """How many times as fast as each other contender, and as itself with one worker, each of ours is.
+    """Returns how many times as fast as each other contender, and as itself with one worker, each of ours is.
 
-    "ratios" are those of median images per second; "cpu_ratios" those of median CPU time, which other work on the
-    machine disturbs less.
+    "ratios" compare median images per second; "cpu_ratios" compare median CPU time, which other work on the machine
+    disturbs less.
     """
     by_key = {_key(timing): timing["summary"] for timing in timings}
     against = []
@@ -139,7 +139,7 @@ def _key(timing: Record) -> tuple[str, int, str]:
 
 
 def summarise(values: Sequence[float]) -> dict[str, float]:
-    """Median and spread of at least one value, in the values' unit."""
+    """Returns median and spread of at least one value, in the values' unit."""
     return {"median": statistics.median(values), "min": min(values), "max": max(values)}
 
 
@@ -227,7 +227,7 @@ def _format_row(record: Record, row: str, workers: int) -> str:
 
 
 def _exactness(record: Record, timing: Record) -> str:
-    """Whether the contender's bytes are the reference's, as far as this run compared them; training as its promise."""
+    """Returns whether the contender's bytes are the reference's, as far as compared; its promise in training."""
     if timing["contender"] == reference_of(record["rows"][timing["row"]]["mode"]):
         return "reference"
     compared = {(found["row"], found["contender"]): found["is_equal"] for found in record["comparisons"]}
@@ -238,7 +238,7 @@ def _exactness(record: Record, timing: Record) -> str:
 
 
 def _format_against(record: Record, ours: Sequence[str]) -> str:
-    """One line for each row and each of our contenders: how many times as fast as the others."""
+    """Returns one line for each row and each of our contenders: how many times as fast as the others."""
     lines = [line for line in record["against"] if line["contender"] in ours]
     rivals = list(dict.fromkeys(rival for line in lines for rival in line["ratios"] if rival not in ours))
     rows = []
@@ -271,7 +271,7 @@ def _number(value: float | None, pattern: str) -> str:
 
 
 def _format_options(record: Record) -> str:
-    """What each loader was set to, once for all rows that have the same."""
+    """Returns the settings of each loader, once for all rows that have the same."""
     found: dict[tuple[str, str], list[str]] = {}
     for timing in record["timings"]:
         found.setdefault((timing["contender"], _options_line(timing["options"])), []).append(timing["row"])

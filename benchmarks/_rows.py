@@ -1,4 +1,4 @@
-"""The rows of the comparison: what is loaded, how, and with which numbers of workers."""
+"""The rows of the comparison: their images, their work, and their numbers of workers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Row:
     """One comparison: every contender does the same work in the same rounds.
 
     Attributes:
-        settings: of the loaders; the number of workers is replaced by each of `workers`.
+        settings: the loaders' settings; the number of workers is replaced by each of `workers`.
         workers: numbers of workers, each of which every contender is timed with.
         repeats: timed rounds per contender and number of workers, after one that is not timed.
         measures_first_batch: whether to time fresh loaders up to their first batch as well.
@@ -27,7 +27,7 @@ class Row:
 
 @dataclass(frozen=True)
 class RowKind:
-    """A row before it is known where its images lie. `sample_set` is a key of `_sample_set.RECIPES`."""
+    """A row before the folder of its images is known. `sample_set` is a key of `_sample_set.RECIPES`."""
 
     mode: str
     sample_set: str = "imagenet"
@@ -45,7 +45,7 @@ ROW_KINDS = {
     "eval-uint8": RowKind("eval", output="uint8"),
     "train-bfloat16": RowKind("train", output="bfloat16"),
     "eval-bfloat16": RowKind("eval", output="bfloat16"),
-    # Batches as small as large pictures are used with; an epoch still has several.
+    # Batches as small as for large pictures; an epoch still has several.
     "train-photos": RowKind("train", "photos", batch_size=16),
     "eval-photos": RowKind("eval", "photos", batch_size=16),
     "train-progressive": RowKind("train", "progressive"),
@@ -55,7 +55,7 @@ ROW_KINDS = {
     "decode-progressive": RowKind("decode", "progressive", "uint8", batch_size=1),
 }
 
-# Beside them, and not among "all": each a table of its own, by the module of its name, without contenders.
+# Not among "all": each is a table of its own, by the module of its name, without contenders.
 USER_DATASETS = "user_datasets"
 TRAINER_DELAY = "trainer_delay"
 SECOND_EPOCH = "second_epoch"

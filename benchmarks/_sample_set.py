@@ -28,18 +28,18 @@ MANIFEST_NAME = "sample_set.json"
 MEAN_BITS_PER_PIXEL = 4.35
 """All bits over all pixels, as in ImageNet's training files."""
 
-# Raise it when the same seed and count no longer give the same files.
+# Raise it if the same seed and count no longer give the same files.
 _RECIPE_VERSION = 1
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a set is made.
+    """The recipe of a set.
 
     Attributes:
         count: number of files, all distinct.
         write_files: writes `count` files of a seed below a folder.
-        parameters: all that decides about the files beside count, seed and the photographs.
+        parameters: everything that determines the files beside count, seed and the photographs.
     """
 
     count: int
@@ -61,7 +61,7 @@ _SIZE_SHARES = {
     (320, 240): 2.0,
     (256, 256): 2.0,
 }
-# Pictures scaled down for the web are sharpened; without it the detail that makes ImageNet's rates would be missing.
+# Pictures scaled down for the web are sharpened; without that they lack the detail that makes ImageNet's rates.
 _SHARPENING_PERCENT = 140
 _PILLOW_SUBSAMPLING = {"4:4:4": 0, "4:2:2": 1, "4:2:0": 2}
 
@@ -80,7 +80,7 @@ _LARGE_SIZE_SHARES = {
     (4000, 3000): 10.0,
 }
 _LARGE_QUALITIES = (85, 88, 90)
-# Photographs that are not as high as the highest tile are left out: enlarged, they would be without detail.
+# Photographs lower than the highest tile are left out: enlarged, they would lack detail.
 _TILE_HEIGHTS = (400, 700)
 _TILE_SCALES = (0.75, 1.0)
 
@@ -89,7 +89,7 @@ _Kind = TypeVar("_Kind")
 
 @dataclass(frozen=True)
 class Mix:
-    """What a set of files really is, read back from the files. Shares are fractions of 1."""
+    """The real mix of a set, read back from its files. Shares are fractions of 1."""
 
     file_count: int
     byte_count: int
@@ -109,7 +109,7 @@ class Mix:
 
 @dataclass(frozen=True)
 class SampleSet:
-    """A complete set: an ImageFolder at `root`, its mix, and whether it was there already."""
+    """A complete set: an ImageFolder at `root`, its mix, and whether it existed already."""
 
     root: Path
     mix: Mix
@@ -128,11 +128,11 @@ class _FilePlan:
 def ensure_sample_set(
     root: Path = DEFAULT_FOLDER, count: int | None = None, seed: int = 0, kind: str = "imagenet"
 ) -> SampleSet:
-    """Returns the set at `root`, made first when it is missing, incomplete or of other parameters.
+    """Returns the set at `root`, made first if it is missing, incomplete or of other parameters.
 
     Args:
-        root: folder of the set; whatever an older set left there is replaced.
-        count: number of files, all distinct; by default that of the kind.
+        root: folder of the set; the remains of an older set are replaced.
+        count: number of files, all distinct; by default the kind's own number.
         seed: another seed gives other files of the same mix.
         kind: a key of RECIPES.
 
@@ -193,7 +193,7 @@ def _sampling_name(image: Image.Image) -> str:
 
 
 def _parameter_digest(recipe: Recipe, count: int, seed: int) -> str:
-    """Changes when anything that decides about the files changes, the photographs included."""
+    """Returns a digest of everything that determines the files, including the photographs."""
     digest = hashlib.sha256()
     digest.update(repr((_RECIPE_VERSION, count, seed, recipe.parameters)).encode())
     for photo in _photos():
@@ -233,7 +233,7 @@ def _plan_files(count: int, seed: int) -> list[_FilePlan]:
 
 
 def _apportion(shares: dict[_Kind, float], count: int, generator: random.Random) -> list[_Kind]:
-    """`count` items in the given shares, the largest remainders rounded up, in random order."""
+    """Splits `count` items into the given shares, the largest remainders rounded up, in random order."""
     exact = {kind: count * share / sum(shares.values()) for kind, share in shares.items()}
     numbers = {kind: int(value) for kind, value in exact.items()}
     by_remainder = sorted(exact, key=lambda kind: exact[kind] - numbers[kind], reverse=True)
@@ -252,7 +252,7 @@ def _write_imagenet_like(root: Path, count: int, seed: int, *, progressive: bool
     photos = {path: Image.open(path).convert("RGB") for path in {plan.photo for plan in plans}}
     for plan in plans:
         image = _render(photos[plan.photo], plan, random.Random(f"sample {seed} {plan.number}"))
-        # What earlier files could not reach (a smooth picture at the best quality) the next ones make up for.
+        # If earlier files missed their rate (a smooth picture at the best quality), the next ones make up for it.
         area = image.width * image.height
         wanted = plan.target_bits_per_pixel + missing_bits / area
         data = _encode_at_rate(image, plan.sampling, min(max(wanted, _RATE_LIMITS[0]), _RATE_LIMITS[1]), progressive)
@@ -267,7 +267,7 @@ def _write_file(root: Path, photo: Path, number: int, data: bytes) -> None:
 
 
 def _render(photo: Image.Image, plan: _FilePlan, generator: random.Random) -> Image.Image:
-    """A random crop of the photograph at the planned size, mirrored and lit differently from its siblings."""
+    """Renders a random crop of the photograph at the planned size, mirrored and lit differently from its siblings."""
     width, height = plan.size
     largest = min(photo.width / width, photo.height / height)
     scale = largest * generator.uniform(0.6, 1.0)
@@ -285,7 +285,7 @@ def _render(photo: Image.Image, plan: _FilePlan, generator: random.Random) -> Im
 
 
 def _encode_at_rate(image: Image.Image, sampling: str, bits_per_pixel: float, progressive: bool) -> bytes:
-    """The encoding, over all qualities allowed, whose length is nearest to the rate asked for."""
+    """Returns the encoding, over all qualities allowed, whose length is nearest to the requested rate."""
     wanted = bits_per_pixel * image.width * image.height / 8
     low, high = _QUALITY_LIMITS
     best = b""
@@ -309,7 +309,7 @@ def _encode(image: Image.Image, sampling: str, quality: int, progressive: bool =
 
 
 def _write_large_photos(root: Path, count: int, seed: int) -> None:
-    """Mosaics of the photographs at about their own scale, so that a pixel has as much detail as a camera's."""
+    """Writes mosaics of the photographs at about their own scale, so that a pixel has as much detail as a camera's."""
     photos = {path: Image.open(path).convert("RGB") for path in _photos()}
     photos = {path: photo for path, photo in photos.items() if photo.height >= _TILE_HEIGHTS[1]}
     sizes = _apportion(_LARGE_SIZE_SHARES, count, random.Random(f"large photos {seed}"))
@@ -322,7 +322,7 @@ def _write_large_photos(root: Path, count: int, seed: int) -> None:
 
 
 def _render_mosaic(photos: Sequence[Image.Image], size: tuple[int, int], generator: random.Random) -> Image.Image:
-    """The photographs in rows beside each other, each mirrored, lit and scaled a little differently."""
+    """Renders the photographs in rows beside each other, each mirrored, lit and scaled a little differently."""
     image = Image.new("RGB", size)
     pieces = itertools.cycle(photos)
     top = 0

@@ -1,4 +1,4 @@
-"""The one place where the benchmarks import torchvision."""
+"""The only importer of torchvision in the benchmarks."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import torch
 
 
 def load_torchvision() -> ModuleType:
-    """Imports torchvision, also where its compiled operators were built for another torch, such as CPU torch.
+    """Imports torchvision, even if its compiled operators were built for another torch, such as CPU torch.
 
-    Such a torchvision stops at import because two of its operators do not exist. They are declared here, and only then:
-    transforms and datasets need none of them, and `compiled_operators_error` keeps telling that they are missing.
+    That torchvision stops at import because two of its operators do not exist. They are declared here, and only then:
+    transforms and datasets need none of them, and `compiled_operators_error` still reports that they are missing.
     """
     if compiled_operators_error() is not None:
         for name in ("torchvision::nms", "torchvision::qnms"):
@@ -24,7 +24,7 @@ def load_torchvision() -> ModuleType:
 
 
 def compiled_operators_error(library: str = "_C.so") -> str | None:
-    """Why torchvision's shared library of that name does not load: one line, or None when it does."""
+    """Returns why torchvision's shared library of that name does not load: one line, or None if it does."""
     spec = importlib.util.find_spec("torchvision")
     if spec is None or spec.origin is None:
         return "torchvision is not installed"

@@ -1,4 +1,4 @@
-"""torch's DataLoader and fastload's in turn, every run a process of its own, their batches compared."""
+"""torch's DataLoader and fastload's in turn, every run in its own process, their batches compared."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ class BatchesDiffer(Exception):
 
 
 def run_rounds(name: str, commands: Mapping[str, Sequence[str]], num_rounds: int) -> Rounds:
-    """The figures of one data set, the loaders taking turns.
+    """Runs one data set, the loaders taking turns, and returns its figures.
 
     Args:
-        name: Of the data set.
-        commands: Loader -> module and arguments of the child that prints what `measure` gives.
-        num_rounds: Of each loader.
+        name: the name of the data set.
+        commands: loader -> module and arguments of the child that prints the result of `measure`.
+        num_rounds: rounds per loader.
 
     Raises:
-        BatchesDiffer: As soon as two runs' batches do.
+        BatchesDiffer: as soon as two runs' batches do.
     """
     rounds: Rounds = {loader: [] for loader in commands}
     for _ in range(num_rounds):
@@ -56,7 +56,7 @@ def run_rounds(name: str, commands: Mapping[str, Sequence[str]], num_rounds: int
 
 @contextlib.contextmanager
 def pinned_to(cores: Sequence[int]) -> Iterator[None]:
-    """In it this thread, and processes that it starts, run on these cores."""
+    """Pins this thread, and processes that it starts, to these cores inside the block."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores)
     try:
@@ -66,20 +66,20 @@ def pinned_to(cores: Sequence[int]) -> Iterator[None]:
 
 
 def check_batches(found: Mapping[str, Rounds]) -> None:
-    """Raises BatchesDiffer where the loaders did not give the same batches."""
+    """Raises BatchesDiffer if the loaders did not give the same batches."""
     for name, rounds in found.items():
         if len({one["sha256"] for figures in rounds.values() for one in figures}) != 1:
             raise BatchesDiffer(f"{name}: the batches differ: no figure is worth showing")
 
 
 def medians(rounds: Sequence[Figures]) -> dict[str, float]:
-    """Of each figure that is a number."""
+    """Returns the median of each figure that is a number."""
     names = [name for name, value in rounds[0].items() if isinstance(value, (int, float))]
     return {name: median(one[name] for one in rounds) for name in names}
 
 
 def median_ratio(rounds: Rounds, loader: str, name: str) -> float:
-    """How many times torch's figure the loader's is: the median of the single rounds' ratios.
+    """Returns how many times torch's figure the loader's is: the median of the single rounds' ratios.
 
     Other work on the machine slows both loaders of a round.
     """
@@ -88,12 +88,12 @@ def median_ratio(rounds: Rounds, loader: str, name: str) -> float:
 
 
 def add_options(parser: argparse.ArgumentParser, loaders: Sequence[str], rounds: int, page: str) -> None:
-    """What the command line says of data sets of images, whichever figures are taken of them.
+    """Adds the options for data sets of images, whichever figures are taken of them.
 
     Args:
-        loaders: That run, each in a child.
-        rounds: Of each, where none are named.
-        page: That shows the table.
+        loaders: the loaders that run, each in a child.
+        rounds: default number of rounds per loader.
+        page: the page that shows the table.
     """
     add = parser.add_argument
     add("--cores", type=int, nargs="+", help="cores to pin to (default: the first)")
@@ -118,11 +118,11 @@ def make_record(
     settings: Mapping[str, Any],
     packages: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """For a JSON file.
+    """Returns the record for a JSON file.
 
     Args:
-        machine: What `describe_machine` gave at the start.
-        packages: Key in the record -> distribution, for versions beside those of torch, NumPy and Pillow.
+        machine: the result of `describe_machine` at the start.
+        packages: key in the record -> distribution, for versions beside torch, NumPy and Pillow.
     """
     distributions = {**_PACKAGES, **(packages or {})}
     versions = {"python": sys.version.split()[0]}
@@ -137,7 +137,7 @@ def make_record(
 
 
 def _run_child(command: Sequence[str]) -> Figures:
-    # NumPy's matrix products in one thread: torch's loader and fastload's are to have the processors for theirs.
+    # NumPy's matrix products run in one thread, so that both loaders have the processors for their workers.
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     whole = [sys.executable, "-W", "ignore", "-m", *command]
     result = subprocess.run(whole, check=True, stdout=subprocess.PIPE, text=True, env=environment)
@@ -149,7 +149,7 @@ def _run_child(command: Sequence[str]) -> Figures:
 
 
 def measure(dataset: Any, loader_class: Any, batch_size: int, workers: int) -> Figures:
-    """A first epoch from a new loader, whose batches are kept in a sum; a timed one; one that is left waiting."""
+    """Runs a first epoch from a new loader, with a checksum of its batches; a timed one; one that is left waiting."""
     import torch
     from torch.utils._pytree import tree_leaves
 
@@ -202,7 +202,7 @@ def add_batch(digest: Any, batch: Any) -> None:
 
 
 def _counts(loader: Any) -> dict[str, float]:
-    """Of fastload: images decoded, those of them that native code did, how often the GIL was held, what is advised."""
+    """Returns fastload's counts: images decoded, natively or not, how often the GIL was held, and the advice."""
     stats: Any = loader.stats() if hasattr(loader, "stats") else None
     if stats is None or not hasattr(stats, "images_opened"):
         return {}

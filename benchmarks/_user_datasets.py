@@ -37,12 +37,12 @@ _IMREAD_COLOR_RGB = 256  # OpenCV's
 
 @dataclass(frozen=True)
 class Files:
-    """What the data sets are made of.
+    """The files that the data sets are made of.
 
     Attributes:
-        root: A folder of images per class.
-        made: A folder for what `Pattern.write` writes.
-        num_samples: In an epoch.
+        root: a folder of images per class.
+        made: a folder for the files of `Pattern.write`.
+        num_samples: samples in an epoch.
     """
 
     root: Path
@@ -50,7 +50,7 @@ class Files:
     num_samples: int
 
     def paths(self, count: int | None = None) -> list[Path]:
-        """`count` files (default: a sample each), spread over the folder; from the first again where it has fewer."""
+        """Returns `count` files (default: one per sample), spread over the folder, repeated if it has fewer."""
         return spread(jpeg_files(self.root), self.num_samples if count is None else count)
 
 
@@ -59,15 +59,15 @@ class Pattern:
     """A way to write a data set.
 
     Attributes:
-        what: For the table.
-        make: The data set of some files.
-        write: Writes what else it is made of, such as masks.
-        num_samples: In an epoch, where the command line names no number.
-        images_per_sample: Read for each.
-        batch_size: Of the loaders.
-        package: What it imports beside torch, torchvision, NumPy and Pillow.
-        make_for_torch: The data set as it is for torch's loader, where fastload asks for a changed line in it.
-        uncounted: What the table says of its native share where `stats()` counts no image.
+        what: description for the table.
+        make: makes the data set from some files.
+        write: writes its other files, such as masks.
+        num_samples: samples in an epoch, if the command line names no number.
+        images_per_sample: images read per sample.
+        batch_size: the loaders' batch size.
+        package: package that it imports beside torch, torchvision, NumPy and Pillow.
+        make_for_torch: makes the data set for torch's loader, if fastload needs a changed line in it.
+        uncounted: the table's text for the native share if `stats()` counts no image.
     """
 
     what: str
@@ -113,7 +113,7 @@ def _write_array(files: Files) -> None:
 
 
 def _in_planes(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The same [number, height, width, 3] with channels in planes, as torchvision's CIFAR10 has them of its files."""
+    """Returns the same [number, height, width, 3] with channels in planes, as torchvision's CIFAR10 reads its files."""
     planes = np.empty((len(images), 3, *images.shape[1:3]), np.uint8)
     planes[...] = images.transpose(0, 3, 1, 2)
     same: NDArray[np.uint8] = planes.transpose(0, 2, 3, 1)
@@ -187,7 +187,7 @@ class PillowBlur:
 
 
 class Solarization:
-    """DINO's, by Pillow."""
+    """DINO's solarization, by Pillow."""
 
     def __init__(self, probability: float) -> None:
         self.probability = probability
@@ -242,7 +242,7 @@ class MultiCrop:
 
 
 class ClassificationPresetTrain:
-    """As in torchvision's references/classification/presets.py: an object with a pipeline in it."""
+    """torchvision's references/classification/presets.py: an object with a pipeline in it."""
 
     def __init__(self) -> None:
         self.transforms = transforms.Compose(
@@ -326,7 +326,7 @@ def _cifar_training() -> Any:
 
 
 class Cifar(datasets.CIFAR10):  # type: ignore[misc]
-    """torchvision's own samples, of an array that is not downloaded."""
+    """torchvision's own samples, from an array that is not downloaded."""
 
     def __init__(self, files: Files) -> None:
         small = np.load(files.made / "cifar.npy")
@@ -336,7 +336,7 @@ class Cifar(datasets.CIFAR10):  # type: ignore[misc]
 
 
 class Mnist(datasets.MNIST):  # type: ignore[misc]
-    """The same of torchvision's gray images."""
+    """The same for torchvision's gray images."""
 
     def __init__(self, files: Files) -> None:
         small = np.load(files.made / "cifar.npy")[:, 2:30, 2:30, 1]
@@ -347,7 +347,7 @@ class Mnist(datasets.MNIST):  # type: ignore[misc]
 
 
 class Arrays(Dataset[Any]):
-    """As torchvision's CIFAR10: pixels in memory."""
+    """Pixels in memory, as in torchvision's CIFAR10."""
 
     def __init__(self, files: Files) -> None:
         self.data = _in_planes(np.load(files.made / "cifar.npy"))
@@ -370,7 +370,7 @@ def _read_with_imread(module: str) -> Callable[[str], Any]:
 
 
 class Albumentations(Dataset[Any]):
-    """Arrays of pixels; seeded, as nothing else makes two runs alike."""
+    """Arrays of pixels; seeded, because nothing else makes two runs alike."""
 
     def __init__(self, files: Files, read: Callable[[str], Any] = _read_with_pillow) -> None:
         os.environ["NO_ALBUMENTATIONS_UPDATE"] = "1"
@@ -389,7 +389,7 @@ class Albumentations(Dataset[Any]):
 
 
 class OfColumn:
-    """What set_transform() of Hugging Face's datasets calls with some rows."""
+    """The function that set_transform() of Hugging Face's datasets calls with some rows."""
 
     def __init__(self) -> None:
         self.transform = train_transform()

@@ -1,6 +1,6 @@
 """`python -m benchmarks.chart RESULTS.json [-o CHART.png]`: draws a record as bars, one row of panels per scenario.
 
-With `--brief` images/s with one worker alone, the rows side by side.
+With `--brief` it draws only images/s with one worker, the rows side by side.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def draw_chart(record: Record, path: Path) -> None:
 def draw_brief_chart(record: Record, path: Path) -> None:
     """Writes the PNG: images/s of one worker, medians as bars, minimum to maximum as whiskers.
 
-    Of fastload's kernel tables the one it chooses is shown.
+    It shows only the kernel table that fastload chooses.
     """
     left_out = FASTLOADS[1:]
     timings = [one for one in record["timings"] if one["workers"] == 1 and one["contender"] not in left_out]

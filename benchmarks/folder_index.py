@@ -1,9 +1,9 @@
-"""How long a start takes over a folder of many files: torchvision's scan, fastload's first, and fastload's second.
+"""The time of a start over a folder of many files: torchvision's scan, fastload's first start, and its second.
 
     python -m benchmarks.folder_index --files 1300000        # makes the files in a temporary folder, and removes them
 
-Every start is a process of its own, and the data sets are compared before a figure is shown. The files are hard links
-to one photograph per class, so that a first batch can be decoded. The system's caches are warm: nothing is dropped.
+Every start has its own process, and the data sets are compared before a figure is shown. The files are hard links to
+one photograph per class, so that a first batch can be decoded. The system's caches are warm: nothing is dropped.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from benchmarks._machine import describe_machine
 from benchmarks._sample_set import PHOTO_FOLDER
 
 _SIZE = (500, 375)
-# fastload does not believe in directories that changed less than a minute before they were listed.
+# fastload does not trust directories that changed less than a minute before they were listed.
 _SETTLED_AFTER_SECONDS = 61
 _BATCH_SIZE = 256
 _STARTS = ("torchvision", "fastload, no index", "fastload, first start", "fastload, second start")
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def _make_files(folder: Path, num_files: int, num_classes: int) -> Path:
-    """Names as ImageNet's. A hard link of each class's own photograph: a file system limits the links to one."""
+    """Makes files named as ImageNet's, each a link to its class's photograph: file systems limit links per file."""
     photo = folder / "photo.jpg"
     Image.open(PHOTO_FOLDER / "cat.jpg").resize(_SIZE).save(photo, quality=90)
     root = folder / "train"
@@ -87,7 +87,7 @@ def _rounds(start: str, root: Path, options: argparse.Namespace) -> list[dict[st
 
 
 def _measure(start: str, root: str, workers: int) -> dict[str, Any]:
-    """One start, in this process: the data set, a loader over it, the first batch."""
+    """Measures one start, in this process: the data set, a loader over it, the first batch."""
     from benchmarks._torchvision import load_torchvision
 
     load_torchvision()

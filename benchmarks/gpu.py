@@ -1,16 +1,16 @@
 """Delivery to a GPU: copies against plain ones, waits, and training with torch's loader and with fastload's.
 
-    python -m benchmarks.gpu                    # on a GPU of today and 16 cores: less than 8 minutes
+    python -m benchmarks.gpu                    # on a current GPU and 16 cores: less than 8 minutes
     python -m benchmarks.gpu --quick            # 2 minutes
     python -m benchmarks.gpu --data train       # your own images, a folder for each class
     python -m benchmarks.gpu --no-cache         # as in a first epoch
 
-The loaders' batches are compared first, byte for byte; then everyone takes a turn before anyone takes the next. Both
-have as many workers as there are cores and four batches ahead for each; torch's has pin_memory, persistent_workers and
-non_blocking copies. The ceiling is a batch that lies on the device. Training is SGD in bfloat16 autocast,
-channels_last, not compiled. Without a GPU it says so in one line.
+The loaders' batches are compared first, byte for byte; then they take turns. Both have as many workers as there are
+cores and four batches ahead for each; torch's has pin_memory, persistent_workers and non_blocking copies. The ceiling
+is a batch that stays on the device. Training is SGD in bfloat16 autocast, channels_last, not compiled. Without a GPU it
+says so in one line.
 
-Exit status: 0, also without a GPU; 2 when the batches differ or a run cannot be.
+Exit status: 0, also without a GPU; 2 if the batches differ or a run is impossible.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def why_not_measured(options: argparse.Namespace) -> str | None:
-    """One line on what a run would end with, or None."""
+    """Returns one line on the reason why a run would fail, or None."""
     if importlib.util.find_spec("tabulate") is None:
         return f"error: the tables need tabulate: {sys.executable} -m pip install tabulate"
     batch_bytes = options.batch_size * (3 * 224 * 224 * 4 + 8)
@@ -71,7 +71,7 @@ def why_not_measured(options: argparse.Namespace) -> str | None:
 
 
 def main(arguments: Sequence[str] | None = None, machine: Any = None) -> int:
-    """`machine` is a `_gpu_training.Machine`; None: the GPU, if there is one."""
+    """Runs the command. `machine` is a `_gpu_training.Machine`; None: the GPU, if there is one."""
     options = parse_arguments(arguments)
     if options.page is not None:
         from benchmarks import _gpu_report
@@ -88,7 +88,7 @@ def main(arguments: Sequence[str] | None = None, machine: Any = None) -> int:
             print(problem, file=sys.stderr)
             return 2
         machine = Gpu()
-    # Not before it is known that there is a torch.
+    # Not before torch is known to be installed.
     from benchmarks import _gpu_report, _report
     from benchmarks._compare import ResultsDiffer
     from benchmarks._gpu_training import GpuPlan, measure

@@ -4,10 +4,10 @@
     python -m benchmarks.python_path --kinds sleeping --rounds 9
     python -m benchmarks.python_path --old ../old/checkout        # and an older fastload, built in place
 
-Linux. Every run is a process of its own; the loaders take turns, and their batches are compared before a figure is
-shown. All keep their workers (persistent_workers=True), so that an epoch's speed has no start-up in it; that is in the
-time to the first batch. Memory is the proportional set size of all processes while every prefetched batch is waiting,
-with /dev/shm and without files, above that of the process before it had a loader.
+Linux. Every run has its own process; the loaders take turns, and their batches are compared before a figure is shown.
+All keep their workers (persistent_workers=True), so an epoch's speed contains no start-up; the time to the first batch
+does. Memory is the proportional set size of all processes while every prefetched batch is waiting, with /dev/shm and
+without files, above the process before it had a loader.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ OLD = "old fastload"
 
 @dataclass(frozen=True)
 class Kind:
-    """A data set of `benchmarks._python_datasets`, and how much of it an epoch has.
+    """A data set of `benchmarks._python_datasets`, and the size of its epoch.
 
     Attributes:
-        what: for the table.
-        workers: where the command line names no number.
-        num_samples: in an epoch.
+        what: description for the table.
+        workers: number of workers, if the command line names none.
+        num_samples: samples in an epoch.
     """
 
     what: str
@@ -66,7 +66,7 @@ KINDS = {
     },
     "tokens": Kind("a tokenizer in Python", 2, 4096),
 }
-# Where threads are slower than this, the advice is to keep processes.
+# If threads are slower than this, the advice is to keep processes.
 _WORTH_THREADS = 0.95
 
 
@@ -115,13 +115,13 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def run_rounds(name: str, options: argparse.Namespace) -> Rounds:
-    """The figures of one kind, the loaders taking turns."""
+    """Returns the figures of one kind, the loaders taking turns."""
     loaders = LOADERS if options.old is None else ("torch", OLD, "fastload")
     return run_rounds_of(name, {loader: _child_command(name, loader, options) for loader in loaders}, options.rounds)
 
 
 def format_table(found: Mapping[str, Rounds]) -> str:
-    """A line for each kind and loader: medians, and in fastload's the ratios to torch and the advice."""
+    """Returns a line for each kind and loader: medians, and for fastload the ratios to torch and the advice."""
     lines = []
     for name, rounds in found.items():
         theirs = medians(rounds["torch"])
@@ -156,7 +156,7 @@ def format_table(found: Mapping[str, Rounds]) -> str:
 
 
 def advice(ratio: float) -> str:
-    """What to do about a data set that threads load `ratio` times as fast as processes do."""
+    """Returns the advice for a data set that threads load `ratio` times as fast as processes do."""
     if ratio >= _WORTH_THREADS:
         return "threads"
     return f"processes: torch's DataLoader is {1 / ratio:.1f}x as fast; or compute in code that releases the GIL"

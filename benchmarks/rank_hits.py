@@ -1,11 +1,11 @@
-"""How many images the ranks of a machine know in later epochs, each of which gives a rank other images.
+"""The share of images that the ranks of a machine know in later epochs, each of which gives a rank other images.
 
     python -m benchmarks.rank_hits                   # one process, then four; epochs of 20 seconds
     python -m benchmarks.rank_hits --ranks 8 --seconds 60
 
-Linux. Every rank is a process with a DistributedSampler that shuffles, and cache="auto": with several ranks that is one
-store on disk for all of them. Training is a sleep behind each batch, so that an epoch takes as long as asked. In every
-epoch the batches are compared with those of cache=None; where they differ the run ends with exit status 2.
+Linux. Every rank is a process with a DistributedSampler that shuffles, and cache="auto": several ranks share one store
+on disk. Training is a sleep after each batch, so that an epoch takes the requested time. In every epoch the batches are
+compared with those from cache=None; if they differ the run ends with exit status 2.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def known_shares(ranks: int, data: Path, seconds: float, samples: int) -> list[float] | None:
-    """For each epoch the share of images of which something was known, of all ranks; None where batches differed."""
+    """Returns for each epoch the share of images that were known, over all ranks; None if batches differed."""
     with tempfile.TemporaryDirectory(prefix="fastload-ranks-") as folder:
         variables = {**os.environ, "FASTLOAD_CACHE": f"{folder}/cache", "LOCAL_WORLD_SIZE": str(ranks)}
         command = [sys.executable, "-m", "benchmarks.rank_hits", "--ranks", str(ranks), "--seconds", str(seconds)]
@@ -105,7 +105,7 @@ def _run_as_child(options: argparse.Namespace) -> int:
 
 
 def _epochs(options: argparse.Namespace) -> list[tuple[int, int]] | None:
-    """Hits and misses of each epoch; None where batches differ."""
+    """Returns hits and misses of each epoch; None if batches differ."""
     import torch.distributed
     from torch.utils.data import DistributedSampler
 
@@ -129,7 +129,7 @@ def _epochs(options: argparse.Namespace) -> list[tuple[int, int]] | None:
         after = kept.stats() - before
         counts.append((after.cache_hits, after.cache_misses))
         torch.distributed.barrier()
-        # Behind the epoch that is counted: else it would come as late as the comparison takes.
+        # After the epoch that is counted; before it, the comparison would delay it.
         if found != _digest(plain, epoch, 0):
             return None
     return counts

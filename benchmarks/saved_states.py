@@ -1,11 +1,11 @@
-"""What saved states cost: their time and size, a loop that saves before each batch, and an epoch that goes on late.
+"""The cost of saved states: their time and size, a loop that saves before each batch, and an epoch that resumes late.
 
     python -m benchmarks.saved_states
     python -m benchmarks.saved_states --rounds 9 --data photos
 
-In this process, on the cores it may use. The loops take turns, and their batches are compared before a figure is shown;
-so is the first batch of the epoch that goes on with the one of that address. Medians are shown. Times are those of the
-processor but where it says otherwise, so that threads which load are not waited for; they are not counted.
+It runs in this process, on the cores it may use. The loops take turns, and their batches are compared before a figure
+is shown; so is the first batch of the resumed epoch with the batch of that number. Medians are shown. Times are
+processor time of this thread unless noted, so loading threads are neither waited for nor counted.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def state_costs(data: Path, rounds: int) -> Iterator[tuple[str, float, float, int]]:
-    """Of each kind of loader: microseconds of a state before iter() and in an epoch, bytes of the latter as JSON."""
+    """Returns per kind of loader: microseconds of a state before iter() and in an epoch, the latter's JSON bytes."""
     for name, make in _loaders(data).items():
         loader = make()
         before = _microseconds(loader.state_dict, rounds)
         batches = iter(loader)
-        for _ in range(_WORKERS):  # every worker has begun
+        for _ in range(_WORKERS):  # until every worker has begun
             next(batches)
         inside = _microseconds(loader.state_dict, rounds)
         yield name, before, inside, len(json.dumps(loader.state_dict()))
@@ -85,7 +85,7 @@ def _loaders(data: Path) -> dict[str, Callable[[], Any]]:
     import fastload
 
     class OwnOrder(torch.utils.data.Sampler[int]):
-        """Draws from NumPy, whose generator a state has then."""
+        """A sampler that draws from NumPy, so that a state contains NumPy's generator."""
 
         def __init__(self, length: int) -> None:
             self.length = length
@@ -116,7 +116,7 @@ def _loaders(data: Path) -> dict[str, Callable[[], Any]]:
 
 
 def _microseconds(call: Callable[[], Any], rounds: int) -> float:
-    """Of this thread, of one call."""
+    """Returns this thread's time for one call."""
     call()
     times = []
     for _ in range(rounds):
@@ -131,10 +131,10 @@ def _microseconds(call: Callable[[], Any], rounds: int) -> float:
 
 
 def saving_share(data: Path, rounds: int) -> float:
-    """Images/s of a loop that asks for a state before each batch, as a share of one that does not. By the clock.
+    """Returns images/s of a loop that saves before each batch, as a share of one that does not, by the clock.
 
     Raises:
-        BatchesDiffer: Their batches do.
+        BatchesDiffer: their batches do.
     """
     import fastload
 
@@ -160,7 +160,7 @@ def _digest(loader: Any, *, asks: bool) -> str:
 
 
 def _batches(loader: Any, *, asks: bool) -> Iterator[Any]:
-    """Those of an epoch, always the same one."""
+    """Yields the batches of an epoch, always the same one."""
     import torch
 
     torch.manual_seed(1)
@@ -171,10 +171,10 @@ def _batches(loader: Any, *, asks: bool) -> Iterator[Any]:
 
 
 def first_batches(data: Path, num_samples: int, rounds: int) -> tuple[float, float]:
-    """Seconds until the first batch of a new epoch, and of one that goes on at nine tenths of it. By the clock.
+    """Returns seconds to the first batch of a new epoch, and of one resumed at nine tenths of it, by the clock.
 
     Raises:
-        BatchesDiffer: The latter is another one than that with its number.
+        BatchesDiffer: the latter is not the batch with its number.
     """
     import fastload
 
@@ -191,7 +191,7 @@ def first_batches(data: Path, num_samples: int, rounds: int) -> tuple[float, flo
 
     begun = loader()
     next(iter(begun))
-    # A position that somebody has changed counts.
+    # A position changed from outside counts.
     state = {**begun.state_dict(), "_num_yielded": step, "_sampler_iter_yielded": step}
     expected = digest_of(next(iter(begun.at(epoch=0, step=step))))
     times: dict[bool, list[float]] = {False: [], True: []}
@@ -213,7 +213,7 @@ def _check(what: str, expected: str, found: str) -> None:
 
 
 def _images(data: Path, *, is_training: bool, length: int) -> Any:
-    """The images of a folder, again and again up to that length."""
+    """Returns the images of a folder, repeated up to that length."""
     from benchmarks._torchvision import load_torchvision
 
     load_torchvision()

@@ -1,14 +1,14 @@
-"""What later epochs take where the first has left an index of each JPEG file: cache="auto" against cache=None.
+"""The time of later epochs with an index of each JPEG file from the first one: cache="auto" against cache=None.
 
     python -m benchmarks.second_epoch                              # every case, every vector kernel table
     python -m benchmarks.second_epoch --cases train eval --rounds 9
     python -m benchmarks.second_epoch --page mine.json             # the table of docs/second-epoch.md
 
-Linux. `python -m benchmarks --rows second_epoch` is the same. Each case with each kernel table is a process of its own,
+Linux. `python -m benchmarks --rows second_epoch` is the same. Each case with each kernel table has its own process,
 with one worker, on one core. There the batches of three epochs are compared first: both loaders' and, in the first
-epoch, torch's. Where they differ the run ends with exit status 2 and no figure. Then, in each round, the index is
-thrown away and five epochs are timed, each with both loaders in turn and with the same order and crops: what a ratio
-compares has the same work. torch's loader has an epoch in each round, too.
+epoch, torch's. If they differ the run ends with exit status 2 and no figure. Then, in each round, the index is
+discarded and five epochs are timed, each with both loaders in turn and with the same order and crops, so that a ratio
+compares the same work. torch's loader has an epoch in each round, too.
 """
 
 from __future__ import annotations
@@ -44,27 +44,27 @@ from benchmarks._turns import (
 )
 
 KERNEL_TABLES = ("avx512", "avx2", "scalar")
-_EPOCHS = 5  # of a round; the third and later ones know almost all that they need
+_EPOCHS = 5  # per round; the third and later ones know almost everything they need
 _NUM_COMPARED = 3
 _NUM_LISTED = 1_280_000  # ImageNet's files
 _SETTLING_SECONDS = 62  # younger files have no records but indexes
 _MUCH = 16 << 30
-_LEVEL_RECORDS = 256  # after so many records it is decided how large they may be
+_LEVEL_RECORDS = 256  # after so many records their allowed size is decided
 
 
 class Case(NamedTuple):
-    """Images, and what is done to them.
+    """Images, and the work on them.
 
     Attributes:
-        what: For the table.
+        what: description for the table.
         mode: "train" or "eval".
-        is_own: A data set that opens files with Pillow, in place of an `ImageFolder`.
-        lists_many: The data set lists its files again and again, as many as ImageNet has, so that each is allowed a
-            short index only. The sampler still draws each file once.
-        is_on_disk: What is kept is in a `fastload.Cache`, in place of the process's memory.
-        kept: What is kept there besides indexes.
-        room: What the store may take, in the files' bytes; None: as much as it needs.
-        is_progressive: The files are progressive ones, made of the others.
+        is_own: whether the data set opens files with Pillow, instead of an `ImageFolder`.
+        lists_many: whether the data set lists its files again and again, as many as ImageNet has, so that each is
+            allowed a short index only. The sampler still draws each file once.
+        is_on_disk: whether records are kept in a `fastload.Cache`, instead of the process's memory.
+        kept: kinds of records kept there besides indexes.
+        room: largest size of the store, as a multiple of the files' bytes; None: as much as it needs.
+        is_progressive: whether the files are progressive ones, made from the others.
     """
 
     what: str
@@ -115,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BatchesDiffer as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    except subprocess.CalledProcessError as error:  # it has said why
+    except subprocess.CalledProcessError as error:  # it has printed the reason
         return int(error.returncode)
     print(format_page(found))
     if options.json is not None:
@@ -150,7 +150,7 @@ def _vector_tables() -> list[str]:
 
 
 def _run_case(name: str, options: argparse.Namespace) -> Rounds:
-    """Kernel table -> the one report of its child, which has all rounds."""
+    """Returns kernel table -> the one report of its child, which has all rounds."""
     command = ["benchmarks.second_epoch", "--cases", name, "--rounds", str(options.rounds)]
     command += ["--samples", str(options.samples), "--batch-size", str(options.batch_size)]
     command += ["--data", str(options.data)]
@@ -163,7 +163,7 @@ def _run_case(name: str, options: argparse.Namespace) -> Rounds:
 
 
 def format_page(found: Mapping[str, Rounds]) -> str:
-    """A line for each case and kernel table: medians of the rounds and of their ratios."""
+    """Returns a line for each case and kernel table: medians of the rounds and of their ratios."""
     lines = []
     for name, tables in found.items():
         for table, (report,) in tables.items():
@@ -186,7 +186,7 @@ def format_page(found: Mapping[str, Rounds]) -> str:
 
 
 def speed_up(rounds: Sequence[Figures], epochs: Sequence[int], clock: str) -> float:
-    """How many times as fast the loader with an index is in these epochs: the median of the rounds' ratios."""
+    """Returns how many times as fast the loader with an index is in these epochs: the median of the rounds' ratios."""
 
     def total(figures: Figures, loader: str) -> float:
         return sum(float(figures[loader][epoch][clock]) for epoch in epochs)
@@ -200,7 +200,7 @@ def _cell(rounds: Sequence[Figures], epochs: Sequence[int]) -> str:
 
 
 def _index_size(report: Figures) -> str:
-    """What is kept of one file, and as a share of it. Other formats, and files of some kinds, have nothing."""
+    """Returns the record size per file, and its share of the file. Some kinds of files have no records."""
     index = report["index"]
     if not index["records"]:
         return "none"
@@ -235,7 +235,7 @@ def measure(case: Case, options: argparse.Namespace) -> Figures:
     """Compares the loaders, then times them.
 
     Raises:
-        BatchesDiffer: Their batches do.
+        BatchesDiffer: their batches do.
     """
     import torch.utils.data
 
@@ -259,7 +259,7 @@ def measure(case: Case, options: argparse.Namespace) -> Figures:
     with tempfile.TemporaryDirectory(prefix="fastload-second-epoch-") as scratch:
 
         def know_nothing() -> Any:
-            """The loader, whose next epoch is as the first."""
+            """Returns the loader with its cache emptied, so that its next epoch is like the first."""
             _native.clear_index_memory()
             if case.is_on_disk:
                 folder = tempfile.mkdtemp(dir=scratch)
@@ -302,7 +302,7 @@ def _make_dataset(case: Case, options: argparse.Namespace) -> Any:
 
 
 def _progressive_copy(folder: Path) -> Path:
-    """A folder beside it, made once, with progressive files of about the same size, kept as they are for a minute."""
+    """Returns a folder beside it, made once, with progressive files of about the same size, at least a minute old."""
     from PIL import Image
 
     copy = folder.with_name(folder.name + "-progressive")
@@ -320,13 +320,13 @@ def _progressive_copy(folder: Path) -> Path:
 
 
 def _paths_of(dataset: Any, count: int) -> list[Path]:
-    """Those of the first samples."""
+    """Returns the paths of the first samples."""
     listed = dataset.paths[:count] if hasattr(dataset, "paths") else [path for path, _ in dataset.samples[:count]]
     return [Path(path) for path in listed]
 
 
 def _settle_level(know_nothing: Callable[[], Any], files: int) -> None:
-    """Has so many records made that it is known how large those of this data set may be."""
+    """Makes so many records that the allowed size of this data set's records is known."""
     for _ in range(2 * _LEVEL_RECORDS // files + 1):
         for _ in know_nothing():
             pass
@@ -340,7 +340,7 @@ def _compare(plain: Any, indexed: Any, expected: str) -> None:
 
 
 def _time_round(theirs: Any, plain: Any, indexed: Any, number: int) -> Figures:
-    """Milliseconds an image, of processor time and by the clock."""
+    """Returns milliseconds per image, of processor time and by the clock."""
     figures: Figures = {"plain": [], "indexed": []}
     subjects = {"plain": plain, "indexed": indexed}
     for epoch in range(_EPOCHS):

@@ -1,12 +1,12 @@
-"""What storage that answers late costs: the loader with and without a delay in front of each file's open().
+"""The cost of storage that answers late: the loader with and without a delay before each file's open().
 
     python -m benchmarks.storage_latency --delay-ms 2 --workers 8
     python -m benchmarks.storage_latency --delay-ms 2 --workers 8 --cache coefficients
 
-With a cache the delay is in front of each read of its store instead, and a later epoch is timed.
+With a cache the delay is before each read of its store instead, and a later epoch is timed.
 
-Linux, with a C compiler: the delay comes from a small library before libc. Both kinds of run have it, are processes of
-their own, and take turns; their batches are compared before a figure is shown.
+Linux, with a C compiler: the delay comes from a small library before libc. Both kinds of run have it, have their own
+processes, and take turns; their batches are compared before a figure is shown.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def format_rounds(rounds: dict[str, list[dict[str, Any]]], delay_ms: float, workers: int) -> str:
-    """Medians and their ratio; exits with a message where the runs did not load the same batches."""
+    """Returns medians and their ratio; exits with a message if the runs did not load the same batches."""
     if len({one["sha256"] for kind in rounds.values() for one in kind}) != 1:
         raise SystemExit("the batches differ: no figure is worth showing")
     warm, late = (median(one["images_per_second"] for one in rounds[kind]) for kind in ("warm", "late"))
@@ -144,7 +144,7 @@ def _run_child(library: Path, delay_us: int, options: argparse.Namespace) -> dic
 def _measure(
     root: str, workers: int, num_images: int, kept: Literal["coefficients", "pixels"] | None
 ) -> dict[str, Any]:
-    """Three epochs in this process, the last one timed."""
+    """Runs three epochs in this process, the last one timed."""
     from benchmarks._torchvision import load_torchvision
 
     load_torchvision()

@@ -1,14 +1,14 @@
-"""What a loader costs the thread that trains: torch's worker process, fastload's worker thread and worker process.
+"""The cost of a loader for the training thread: torch's worker process, fastload's worker thread and worker process.
 
     python -m benchmarks.trainer_delay                            # every data set, two cores
     python -m benchmarks.trainer_delay --kinds python --rounds 9
     python -m benchmarks.trainer_delay --page mine.json           # the table of docs/environments.md
 
 Linux. `python -m benchmarks --rows trainer_delay` is the same. A step is next() and 1,000 launches of a small
-operation, as a training loop's Python queues kernels; each of them lets go of the GIL and takes it anew. Batches are
-small, so that a worker is about as fast as such a loop and has work beside it. Every run is a process of its own, with
-one worker, and the loaders take turns. The batches of a first epoch are compared; where they differ the run ends with
-exit status 2 and no figure. Then the steps of an epoch are timed.
+operation, as a training loop's Python queues kernels; each launch releases the GIL and takes it again. Batches are
+small, so that a worker is about as fast as such a loop and has work beside it. Every run has its own process, with one
+worker, and the loaders take turns. The batches of a first epoch are compared; if they differ the run ends with exit
+status 2 and no figure. Then the steps of an epoch are timed.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ _FIGURES = ("step_ms", "step_ms_p90", "launches_ms", "launches_ms_p90")
 
 
 class Kind(NamedTuple):
-    """A data set, and how much of it an epoch has.
+    """A data set, and the size of its epoch.
 
     Attributes:
-        what: For the table.
-        pattern: Of `benchmarks._user_datasets`; None: the tokenizer of `benchmarks._python_datasets`.
+        what: description for the table.
+        pattern: a pattern of `benchmarks._user_datasets`; None: the tokenizer of `benchmarks._python_datasets`.
     """
 
     what: str
@@ -119,7 +119,9 @@ def _run_kind(name: str, options: argparse.Namespace) -> Rounds:
 
 
 def format_page(found: Mapping[str, Rounds]) -> str:
-    """A line for each data set and loader: medians of the rounds, and the medians of the rounds' ratios to torch."""
+    """Returns a line for each data set and loader: medians of the rounds, and the medians of the rounds' ratios to
+    torch.
+    """
     lines = []
     for name, rounds in found.items():
         for loader in LOADERS:
@@ -152,7 +154,7 @@ def _measure(options: argparse.Namespace) -> Figures:
 
 
 def make_dataset(name: str, data: Path, made: Path, num_samples: int) -> Any:
-    """The data set of a kind, from what `_write_files` wrote to `made`."""
+    """Returns the data set of a kind, from the files that `_write_files` wrote to `made`."""
     from benchmarks import _python_datasets
     from benchmarks._user_datasets import PATTERNS, Files
 
@@ -171,7 +173,7 @@ def _write_files(kind: Kind, data: Path, made: Path, num_samples: int) -> None:
 
 
 def measure_steps(dataset: Any, loader_class: Any, batch_size: int, **arguments: Any) -> Figures:
-    """An epoch whose batches are kept in a sum, then one with a trainer's launches in each step."""
+    """Runs an epoch with a checksum of its batches, then one with a trainer's launches in each step."""
     import torch
 
     torch.manual_seed(1)

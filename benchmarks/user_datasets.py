@@ -1,14 +1,14 @@
-"""Image data sets as users write them: torch's DataLoader against fastload's with threads and with its
-workers="processes", on as many cores as workers.
+"""Image data sets as users write them: torch's DataLoader against fastload's with threads and with workers="processes",
+on as many cores as workers.
 
     python -m benchmarks.user_datasets                            # every pattern, one worker on one core
     python -m benchmarks.user_datasets --patterns list-train dino --workers 2
     python -m benchmarks.user_datasets --data train --json mine.json
     python -m benchmarks.user_datasets --page mine.json           # the table of docs/user-datasets.md
 
-Linux. `python -m benchmarks --rows user_datasets` is the same. Every run is a process of its own, and the loaders take
-turns. The batches of a first epoch are compared; where they differ the run ends with exit status 2, the pattern's name
-and no figure of it. Then an epoch is timed.
+Linux. `python -m benchmarks --rows user_datasets` is the same. Every run has its own process, and the loaders take
+turns. The batches of a first epoch are compared; if they differ the run ends with exit status 2, the pattern's name and
+no figure of it. Then an epoch is timed.
 """
 
 from __future__ import annotations
@@ -86,10 +86,10 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def run_patterns(options: argparse.Namespace) -> dict[str, Rounds]:
-    """The figures of each pattern that is installed.
+    """Returns the figures of each installed pattern.
 
     Raises:
-        BatchesDiffer: The loaders' batches do.
+        BatchesDiffer: the loaders' batches do.
     """
     found = {}
     with pinned_to(options.cores or sorted(os.sched_getaffinity(0))[: max(1, options.workers)]):
@@ -116,7 +116,7 @@ def _run_pattern(name: str, options: argparse.Namespace) -> Rounds:
 
 
 def format_table(found: Mapping[str, Rounds]) -> str:
-    """A line for each pattern: medians, and the medians of the rounds' ratios."""
+    """Returns a line for each pattern: medians, and the medians of the rounds' ratios."""
     lines = []
     for name, rounds in found.items():
         images = PATTERNS[name].images_per_sample
@@ -127,7 +127,7 @@ def format_table(found: Mapping[str, Rounds]) -> str:
 
 
 def format_page(found: Mapping[str, Rounds]) -> str:
-    """A table of docs/user-datasets.md. What is in a record was equal: otherwise there would be none."""
+    """Returns a table of docs/user-datasets.md. Everything in a record was equal: otherwise there would be none."""
     lines = [
         (PATTERNS[name].what, "yes", _native_share(name, rounds), *_ratios(rounds)) for name, rounds in found.items()
     ]
@@ -139,7 +139,7 @@ _RATIOS = ("images/s, times torch's", "CPU time, torch's by ours", "GIL held", "
 
 
 def _ratios(rounds: Rounds) -> tuple[str, ...]:
-    """What _RATIOS names."""
+    """Returns the ratios that _RATIOS names."""
     held = median(one["gil_held_share"] for one in rounds["fastload"])
     advice = median(one["recommends_processes"] for one in rounds["fastload"])
     cpu_ratio = f"{1 / median_ratio(rounds, 'fastload', 'cpu_ms_per_sample'):.2f}x"

@@ -1,4 +1,4 @@
-"""One module a contender, each with one class of its own name in CamelCase that derives from `_base.Contender`."""
+"""One module per contender, each with one class of its own name in CamelCase that derives from `_base.Contender`."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ KERNEL_CHOICES = (FASTLOADS, DECODE_FASTLOADS)
 
 
 def reference_of(mode: str) -> str:
-    """The contender whose bytes are right in that mode."""
+    """Returns the contender whose bytes are right in that mode."""
     return DECODE_REFERENCE if mode == "decode" else REFERENCE
 
 
 def contenders_of(mode: str) -> Sequence[str]:
-    """Those that can do what the mode asks for."""
+    """Returns the contenders that support the mode."""
     if mode == "decode":
         return DECODERS
-    # Training crops at random first, so there is no image to keep but the whole one.
+    # Training crops at random first, so the only image to keep is the whole one.
     return [name for name in LOADERS if mode == "eval" or name != "fastload_pixels"]
 
 
 def load_contender(name: str) -> Contender:
-    """The contender of that name. Importing it never fails: what it needs is imported by `unavailable_because`."""
+    """Returns the contender of that name. Importing it never fails: `unavailable_because` imports its packages."""
     module = importlib.import_module(f"benchmarks.contenders.{name}")
     contender: Contender = getattr(module, "".join(part.capitalize() for part in name.split("_")))()
     return contender

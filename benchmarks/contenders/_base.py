@@ -23,12 +23,12 @@ Batches = Iterable[tuple[torch.Tensor, torch.Tensor]]
 
 
 class Contender(ABC):
-    """A way to load images, run in a process of its own.
+    """A way to load images, run in its own process.
 
     Attributes:
         promises_equal_bytes: whether every batch must have the reference's bytes; then a difference ends the run.
         runs_ahead_between_epochs: whether the loader works on the next epoch while nobody iterates. A timed epoch then
-            lasts until it rests, or images loaded before the clock started would be counted as loaded for nothing.
+            lasts until it rests, or images loaded before the clock started would cost nothing.
         environment: variables that are set before anything of the contender is imported.
     """
 
@@ -39,14 +39,14 @@ class Contender(ABC):
 
     @abstractmethod
     def unavailable_because(self) -> str | None:
-        """Why it cannot run here, in one line, or None."""
+        """Returns why it cannot run here, in one line, or None."""
 
     @abstractmethod
     def open(self, settings: LoaderSettings) -> Batches:
-        """A loader that can be iterated again and again, one epoch each: (images, labels) as the settings ask for."""
+        """Returns a loader that can be iterated repeatedly, one epoch each: (images, labels) as the settings say."""
 
     def versions(self) -> dict[str, str]:
-        """Versions of Python and of the packages that matter to this contender."""
+        """Returns versions of Python and of the packages that matter to this contender."""
         found = {"python": platform.python_version()}
         for package in self.packages:
             try:
@@ -56,31 +56,33 @@ class Contender(ABC):
         return found
 
     def details(self) -> dict[str, str]:
-        """More about what is measured that belongs into the record."""
+        """Returns more details for the record."""
         return {}
 
     def options(self, loader: Batches) -> dict[str, Any]:
-        """The settings the opened loader really has."""
+        """Returns the settings the opened loader really has."""
         names = ("num_workers", "persistent_workers", "prefetch_factor", "pin_memory", "multiprocessing_context")
         found = {name: getattr(loader, name) for name in names if hasattr(loader, name)}
         return {**found, "torch_threads": torch.get_num_threads()}
 
     def reports(self, iterator: Any) -> list[SampleReport] | None:
-        """What was done to each sample of the batch returned last; None where the loader does not tell."""
+        """Returns the steps for each sample of the batch returned last; None if the loader does not report them."""
         return None
 
     def stats(self, loader: Batches) -> dict[str, Any]:
-        """The loader's own counters; "stage_seconds" maps a stage to seconds since the loader was opened."""
+        """Returns the loader's own counters; "stage_seconds" maps a stage to seconds since the loader was opened."""
         return {}
 
     def close(self, loader: Batches) -> None:
-        """Ends what the loader started: by its `close` where it has one, else by its collection."""
+        """Ends the loader's threads and processes: by its `close` if it has one, else by its collection."""
         if hasattr(loader, "close"):
             loader.close()
 
 
 def select_samples(samples: Sequence[tuple[str, int]], image_count: int) -> list[tuple[str, int]]:
-    """`image_count` of the samples: evenly spread when there are more, repeated from the start when there are fewer."""
+    """Returns `image_count` of the samples: evenly spread if there are more, repeated from the start if there are
+    fewer.
+    """
     if not samples:
         raise ValueError("the data folder has no images; expected one folder per class with images in it")
     if image_count <= len(samples):
@@ -89,7 +91,9 @@ def select_samples(samples: Sequence[tuple[str, int]], image_count: int) -> list
 
 
 def list_samples(settings: LoaderSettings) -> list[tuple[str, int]]:
-    """(path, class number) of the round's images in ImageFolder's order, for contenders that take a list of files."""
+    """Returns (path, class number) of the round's images in ImageFolder's order, for contenders that take a list of
+    files.
+    """
     samples = []
     folders = sorted(folder for folder in Path(settings.data).iterdir() if folder.is_dir())
     for label, folder in enumerate(folders):

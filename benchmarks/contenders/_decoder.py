@@ -1,4 +1,4 @@
-"""What the contenders of the "decode" rows have in common: files in memory, decoded one after the other."""
+"""The common part of the contenders in the "decode" rows: files in memory, decoded one after the other."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from benchmarks.contenders._base import Batches, Contender, list_samples
 
 class DecoderContender(Contender):
     def open(self, settings: LoaderSettings) -> Batches:
-        # torch warns of views of memory that is not writable; nobody writes here.
+        # torch warns of views of read-only memory; nothing writes here.
         warnings.filterwarnings("ignore", message="The given .* is not writable")
         return DecodedFiles(settings, self.decode)
 
     @abstractmethod
     def decode(self, data: bytes) -> Any:
-        """The file's pixels as an array: uint8 [height, width, 3], RGB."""
+        """Returns the file's pixels as an array: uint8 [height, width, 3], RGB."""
 
 
 class DecodedFiles:

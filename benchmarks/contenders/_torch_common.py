@@ -1,4 +1,4 @@
-"""What the contenders that are used like torch's DataLoader have in common."""
+"""The common part of the contenders that are used like torch's DataLoader."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.contenders._base import CROP_SIZE, MEAN, RESIZE_SIZE, STD, Batch
 
 
 def pil_transform(mode: str, output: str = "float32") -> Any:
-    """ImageNet's usual transform as users write it, on PIL images."""
+    """Returns ImageNet's usual transform as users write it, on PIL images."""
     load_torchvision()
     from torchvision import transforms
 
@@ -24,7 +24,7 @@ def pil_transform(mode: str, output: str = "float32") -> Any:
 
 
 def to_output(output: str) -> Any:
-    """The transform from the cropped image to the output."""
+    """Returns the transform from the cropped image to the output."""
     load_torchvision()
     from torchvision import transforms
 
@@ -39,7 +39,7 @@ def to_output(output: str) -> Any:
 
 
 def image_folder(settings: LoaderSettings, transform: Any, **arguments: Any) -> Any:
-    """torchvision's ImageFolder (that exact type) over the images of one round."""
+    """Returns torchvision's ImageFolder (that exact type) over the images of one round."""
     load_torchvision()
     from torchvision.datasets import ImageFolder
 
@@ -50,7 +50,7 @@ def image_folder(settings: LoaderSettings, transform: Any, **arguments: Any) -> 
 
 
 def open_loader(loader_class: Any, dataset: Any, settings: LoaderSettings, **extra: Any) -> Batches:
-    """A loader of that class with the settings of the round; shuffled in training."""
+    """Returns a loader of that class with the settings of the round; shuffled in training."""
     torch.manual_seed(settings.seed)
     prefetching = {"prefetch_factor": settings.prefetch_factor, "persistent_workers": settings.persistent_workers}
     loader: Batches = loader_class(

@@ -1,8 +1,9 @@
-"""NVIDIA DALI on the CPU: decoder, resize and random numbers of its own, so pixels near the reference's only.
+"""NVIDIA DALI on the CPU: it has its own decoder, resize and random numbers, so its pixels are only near the
+reference's.
 
-Of its ways to say the same, those that took least CPU time with DALI 2.4: the dynamic executor (a sixth less than the
-default one) and one operator for resize, crop and flip (a fifth less in evaluation). Queues of 3, the fast IDCT and
-fn.random_resized_crop gained nothing.
+These settings took least CPU time with DALI 2.4: the dynamic executor (a sixth less than the default one) and one
+operator for resize, crop and flip (a fifth less in evaluation). Queues of 3, the fast IDCT and fn.random_resized_crop
+gained nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""simplejpeg, which brings a libjpeg-turbo of its own; its defaults are the exact IDCT and upsampling."""
+"""simplejpeg, which brings its own libjpeg-turbo; its defaults are the exact IDCT and upsampling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""torchvision.io.decode_jpeg. Its pixels are planar; they are handed over as they are, seen as [height, width, 3]."""
+"""torchvision.io.decode_jpeg. Its planar pixels are handed over unchanged, seen as [height, width, 3]."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""fastload with the coefficients of each JPEG file in a store on disk, which an epoch that is not timed has filled."""
+"""fastload with the coefficients of each JPEG file in a store on disk, which an untimed epoch has filled."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class FastloadCoefficients(FastloadLoader):
         return fastload.Cache(Path(settings.cache) / f"fastload-{self.kept}", "4GB", what=self.kept)
 
     def open(self, settings: LoaderSettings) -> Batches:
-        """The first loader over a folder fills the store: what is compared comes out of it, too."""
+        """Opens a loader. The first one over a folder fills the store, so the compared batches come from it, too."""
         loader = super().open(settings)
         if settings.data not in self._filled:
             youngest = max(Path(path).stat().st_ctime for path, _ in list_samples(settings))

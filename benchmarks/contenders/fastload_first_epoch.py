@@ -1,4 +1,4 @@
-"""fastload with nothing kept of an earlier epoch: each image is read and decoded as the first time."""
+"""fastload without a cache: each image is read and decoded as the first time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""fastload.DataLoader in the reference's place: another import, nothing else changed but the random numbers' mode."""
+"""fastload.DataLoader instead of the reference: another import, and no other change but the random numbers' mode."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class FastloadLoader(Contender):
         dataset = image_folder(settings, pil_transform(settings.mode, settings.output))
         from fastload import DataLoader
 
-        # A persistent evaluation begins its next epoch when one ends: outside of what is timed.
+        # A persistent evaluation begins its next epoch when one ends: outside the timed part.
         settings = replace(settings, persistent_workers=False)
         return open_loader(DataLoader, dataset, settings, rng="sample", seed=settings.seed, cache=self.cache(settings))
 
     def cache(self, settings: LoaderSettings) -> Any:
-        """The argument of that name. Its default keeps an index of each file for later epochs."""
+        """Returns the argument of that name. Its default keeps an index of each file for later epochs."""
         return "auto"
 
     def options(self, loader: Any) -> dict[str, Any]:

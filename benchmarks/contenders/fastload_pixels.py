@@ -1,4 +1,4 @@
-"""fastload with each image as it is behind the first steps, resizing and cropping, in a store on disk."""
+"""fastload with each image as it is after the first steps, resizing and cropping, in a store on disk."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 The copy is made once per data folder and is not timed. FFCV's own writer would decode and encode every image again (at
 quality 90), which would be other work. Images come as FFCV gives them: NCHW in channels_last strides, in memory that is
-overwritten some batches later; a contiguous batch of one's own would cost it two more copies.
+overwritten some batches later; a contiguous batch of your own would cost it two more copies.
 """
 
 from __future__ import annotations
@@ -76,13 +76,13 @@ def image_pipeline(is_training: bool, output: str) -> list[Any]:
         geometry = [CenterCropRGBImageDecoder(size, ratio=CROP_SIZE / RESIZE_SIZE)]
     mean, std = (255 * np.array(values, dtype=np.float32) for values in (MEAN, STD))
     normalisation = [] if output == "uint8" else [NormalizeImage(mean, std, np.float32)]
-    # It has no bfloat16 of its own.
+    # FFCV has no bfloat16.
     conversion = [Convert(torch.bfloat16)] if output == "bfloat16" else []
     return [*geometry, *normalisation, ToTensor(), ToTorchImage(), *conversion]
 
 
 def converted(settings: LoaderSettings, write_mode: Literal["jpg", "raw"]) -> Path:
-    """The round's files in FFCV's format, written when they are not there yet: their own bytes, or their pixels."""
+    """Returns the round's files in FFCV's format, written if they do not exist: their own bytes, or their pixels."""
     from ffcv.fields import IntField, RGBImageField
     from ffcv.writer import DatasetWriter
 
@@ -101,13 +101,13 @@ def converted(settings: LoaderSettings, write_mode: Literal["jpg", "raw"]) -> Pa
 
 
 def _digest(samples: Sequence[tuple[str, int]]) -> str:
-    """Changes with the samples and with their files."""
+    """Returns a digest of the samples and of their files."""
     status = [(path, label, (found := Path(path).stat()).st_size, found.st_mtime_ns) for path, label in samples]
     return hashlib.sha256(repr(status).encode()).hexdigest()[:16]
 
 
 class _JpegFiles:
-    """((bytes, width, height), label) of each file; the sizes are read first, since FFCV's writer hangs on an error."""
+    """((bytes, width, height), label) of each file; sizes are read first, as an error would hang FFCV's writer."""
 
     def __init__(self, samples: Sequence[tuple[str, int]]) -> None:
         self._samples = samples
@@ -151,7 +151,7 @@ def _jpeg_size(path: str) -> tuple[int, int]:
 
 
 def _store_jpeg(destination: Any, image: tuple[Any, int, int], malloc: Callable[[int], tuple[int, Any]]) -> None:
-    """What RGBImageField.encode does in mode "jpg", but for the encoding."""
+    """Stores a JPEG as RGBImageField.encode does in mode "jpg", but without the encoding."""
     from ffcv.fields.rgb_image import IMAGE_MODES
 
     contents, destination["width"], destination["height"] = image

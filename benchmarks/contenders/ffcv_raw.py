@@ -1,5 +1,5 @@
-"""FFCV, from a copy of the data in its own format that holds each image's pixels: nothing is decoded, at several times
-the bytes. The copy is made once per data folder and is not timed.
+"""FFCV, from a copy of the data in its own format that holds each image's pixels: no decoding, at several times the
+bytes. The copy is made once per data folder and is not timed.
 """
 
 from __future__ import annotations

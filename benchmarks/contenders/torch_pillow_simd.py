@@ -1,4 +1,4 @@
-"""The reference's code with pillow-simd in Pillow's place.
+"""The reference's code with pillow-simd instead of Pillow.
 
 The harness starts this child with pillow-simd's folder in front of its path (`benchmarks._pillow_simd`).
 """

@@ -27,7 +27,7 @@ class TorchTensors(Contender):
 
 
 def decode_rgb(path: str) -> Any:
-    """The file's pixels, uint8 [3, height, width]."""
+    """Returns the file's pixels, uint8 [3, height, width]."""
     from torchvision.io import ImageReadMode, decode_image, read_file
 
     return decode_image(read_file(path), mode=ImageReadMode.RGB)

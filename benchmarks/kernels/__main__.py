@@ -1,7 +1,7 @@
 """`python -m benchmarks.kernels`: the time of each kernel in each kernel table that this processor runs.
 
 Builds a C++ program, which first compares every table's bytes with the scalar ones and then times them in turns, pinned
-to one core. Exit status: 0 when all went well, 1 when bytes differ or the program could not be built.
+to one core. Exit status: 0 on success, 1 if bytes differ or the program could not be built.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def build() -> Path:
-    """The path of the program, built from this tree as the C++ tests are."""
+    """Builds the program from this tree, as the C++ tests are built, and returns its path."""
     builder = [sys.executable, str(ROOT / "tests" / "cpp" / "build.py"), "plain", PROGRAM]
     folder = subprocess.run(builder, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1]
     return Path(folder) / PROGRAM
 
 
 def measure(program: Path, options: argparse.Namespace) -> list[Measurement]:
-    """What the program printed: kernel, unit, table and the nanoseconds of all rounds."""
+    """Returns the program's output: kernel, unit, table and the nanoseconds of all rounds."""
     command = [str(program), str(options.rounds), str(options.microseconds), options.filter]
     usable = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {options.core})
@@ -83,7 +83,7 @@ def measure(program: Path, options: argparse.Namespace) -> list[Measurement]:
 
 
 def format_table(measurements: Sequence[Measurement]) -> str:
-    """A row per kernel, a column per table: median nanoseconds per unit."""
+    """Returns a row per kernel, a column per table: median nanoseconds per unit."""
     tables = list(dict.fromkeys(row["table"] for row in measurements))
     medians: dict[tuple[str, str], dict[str, float]] = {}
     for row in measurements:

@@ -8,10 +8,10 @@ namespace fastload::benchmarks {
 namespace {
 
 constexpr std::int32_t kSide = 128;
-// A turn by ten degrees around the middle.
+// A rotation by ten degrees around the middle.
 constexpr double kMatrix[6] = {0.985, 0.174, -10.1, -0.174, 0.985, 12.1};
 
-// A row in the middle of an image of random pixels, all of which are found.
+// A row in the middle of an image of random pixels, all of whose sources lie inside.
 struct Row {
     Bytes pixels;
     Bytes row;

@@ -18,8 +18,8 @@ struct Blocks {
 
 }  // namespace
 
-// Blocks like those of a photograph of high quality: 16 small coefficients, most of them early in zigzag order. The
-// kernel clears them, so the times contain a copy, about 1 ns a block.
+// Blocks as in a photograph of high quality: 16 small coefficients, most of them early in zigzag order. The kernel
+// clears them, so the times contain a copy, about 1 ns a block.
 void add_block_cases(KernelCases* cases) {
     const auto blocks = std::make_shared<Blocks>();
     std::mt19937 random(1);

@@ -33,7 +33,7 @@ struct Plane {
     }
 };
 
-// Lines of random pixels and a pass of the radius that most blurs of training have.
+// Lines of random pixels and a pass with the radius of most blurs in training.
 struct Lines {
     Bytes from;
     Bytes to;

@@ -8,7 +8,7 @@
 namespace fastload::benchmarks {
 namespace {
 
-constexpr std::size_t kBlocks = 2048;  // too many for a processor to know their branches by heart
+constexpr std::size_t kBlocks = 2048;  // too many for a processor to predict all their branches
 
 struct PackedPicture {
     alignas(64) std::int16_t coefficients[kBlocks][64] = {};
@@ -17,12 +17,12 @@ struct PackedPicture {
     Bytes packed = Bytes(kBlocks * kMaxPackedBlockBytes + kPackedSlackBytes);
     Bytes packed_again = packed;
     std::size_t packed_bytes = 0;
-    std::size_t end = 0;  // of the last run
+    std::size_t end = 0;  // end of the last run
 };
 
-// Blocks like those of a photograph of quality 85 to 92: what their coefficients are on average differs much between
-// blocks, and falls with the frequency. 4 of 100 have none but the DC one, a third none behind the first 16 positions,
-// a third one that is more than a nibble; 12 are not zero on average.
+// Blocks as in a photograph of quality 85 to 92: the mean size of their coefficients differs much between blocks, and
+// falls with the frequency. 4 of 100 have only the DC coefficient, a third have none after the first 16 positions, a
+// third have one that is more than a nibble; on average 12 are not zero.
 std::shared_ptr<PackedPicture> make_picture() {
     auto picture = std::make_shared<PackedPicture>();
     std::mt19937 random(1);

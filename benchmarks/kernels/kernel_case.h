@@ -1,4 +1,4 @@
-// What the kernel benchmark measures: cases, each a kernel with its inputs.
+// The cases of the kernel benchmark, each a kernel with its inputs.
 #pragma once
 
 #include <cstddef>
@@ -14,19 +14,19 @@ namespace fastload::benchmarks {
 using Bytes = std::vector<std::uint8_t>;
 
 // `run` does the work once through a table. A kernel that changes its input has a `reset`, called before a run whose
-// `result` is compared; times are of runs that follow each other.
+// `result` is compared; consecutive runs are timed without it.
 struct KernelCase {
     std::string name;
-    std::string unit;  // what times are per
-    double units = 0;  // in one run
+    std::string unit;  // the unit of work that times refer to
+    double units = 0;  // units in one run
     std::function<void(const KernelTable&)> run;
-    std::function<Bytes()> result;  // what the last run wrote
+    std::function<Bytes()> result;  // bytes written by the last run
     std::function<void()> reset = [] {};
 };
 
 using KernelCases = std::vector<KernelCase>;
 
-// The cases of each group of kernels, in order.
+// Adds the cases of one group of kernels, in order.
 void add_unstuff_cases(KernelCases* cases);
 void add_block_cases(KernelCases* cases);        // inverse DCT
 void add_coefficient_cases(KernelCases* cases);  // packed blocks
@@ -35,6 +35,6 @@ void add_resize_cases(KernelCases* cases);
 void add_convert_cases(KernelCases* cases);
 void add_blur_cases(KernelCases* cases);
 void add_affine_cases(KernelCases* cases);
-void add_hash_cases(KernelCases* cases);  // of contents
+void add_hash_cases(KernelCases* cases);  // hash of contents
 
 }  // namespace fastload::benchmarks

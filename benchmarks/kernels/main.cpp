@@ -1,7 +1,6 @@
 // kernel_benchmark ROUNDS MICROSECONDS NAME_PART: prints a line of JSON for each table and each kernel whose name
 // contains NAME_PART. Compares the bytes of all kernels and tables with the scalar ones before it times anything, and
-// ends with status 1 where they differ. A measurement repeats a kernel for at least MICROSECONDS; the tables take
-// turns.
+// exits with status 1 if they differ. A measurement repeats a kernel for at least MICROSECONDS; the tables take turns.
 #include <cstdlib>
 #include <ctime>
 #include <iostream>
@@ -30,7 +29,7 @@ bool all_tables_agree(const KernelCases& cases) {
     return do_agree;
 }
 
-// Processor time of this thread, so that what else runs on the core does not count.
+// Processor time of this thread, so that other work on the core does not count.
 double now_nanoseconds() {
     timespec time = {};
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);

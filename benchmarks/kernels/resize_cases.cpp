@@ -54,13 +54,13 @@ void add_resize_case(KernelCases* cases, const char* name, ImageSize to) {
                       [resizing, to] { return pixels_of(resizing->result, to.width, to.height); }});
 }
 
-// A resize and its last write to float32, as ToTensor alone asks for them.
+// A resize and its last write to float32, as for ToTensor alone.
 struct Conversion {
     Resizing resizing;
     std::vector<float> table;
     Normalizations formula;
     ConvertJob job;
-    AlignedBuffer elements;  // as batches are
+    AlignedBuffer elements;  // aligned as batches are
     std::size_t size_bytes;
 
     explicit Conversion(ImageSize to)

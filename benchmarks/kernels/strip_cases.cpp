@@ -13,7 +13,7 @@ constexpr std::size_t kStripBytes = 8 * kColumns;
 static_assert(2 * kStripBytes <= 4096, "an upsampled strip fits");
 
 struct Strips {
-    alignas(64) std::uint8_t in[3][4096] = {};  // the strips begin at byte 64, behind a neighbour column
+    alignas(64) std::uint8_t in[3][4096] = {};  // the strips begin at byte 64, after a neighbour column
     alignas(64) std::uint8_t out[3][4096] = {};
 
     Strips() {

@@ -13,7 +13,7 @@ struct Unstuffing {
     std::size_t clean_size = 0;
 };
 
-// Random bytes, of which one in 256 is FF and stuffed as a photograph's are, and restart markers in between.
+// Random bytes with restart markers in between; one in 256 is FF and stuffed, as in a photograph.
 std::shared_ptr<Unstuffing> make_scan(std::size_t size, std::size_t restart_distance) {
     auto scan = std::make_shared<Unstuffing>();
     std::mt19937 random(1);

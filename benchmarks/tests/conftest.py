@@ -1,4 +1,4 @@
-"""The benchmarks' tests begin as the project's own do: tests/conftest.py has what they share."""
+"""The benchmarks' tests start as the project's own do, with tests/conftest.py."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ def test_contender_without_promise_is_measured_with_its_difference(settings: Loa
 
 @pytest.mark.parametrize(("output", "dtype"), [("uint8", np.uint8), ("bfloat16", np.uint16)])
 def test_outputs_are_compared_in_levels_of_their_own(settings: LoaderSettings, output: str, dtype: Any) -> None:
-    """One value a level brighter: 1 where it is a level, one part in 128 of itself where bfloat16 has 8 bits."""
+    """One value a level brighter: 1 where a value is a level, one part in 128 of it where bfloat16 has 8 bits."""
     one = np.array(1.0, dtype=np.float32).view(np.uint32) >> 16
     value = 200 if output == "uint8" else int(one)
     wanted = [Batch(np.full((24, 3, 4, 4), value, dtype), np.arange(24, dtype=np.int64))]
@@ -205,7 +205,7 @@ def test_outputs_are_compared_in_levels_of_their_own(settings: LoaderSettings, o
 
 
 class Failing(FakeSpawner):
-    """As FakeSpawner, but for dali's timed epochs in evaluation."""
+    """As FakeSpawner, except for dali's timed epochs in evaluation."""
 
     def __call__(self, name: str, cores: Sequence[int]) -> FakeChild:
         child = super().__call__(name, cores)
@@ -258,7 +258,7 @@ def test_numbers_of_workers_of_a_row_take_turns_in_the_same_rounds(settings: Loa
 
 
 def training_batches(data: Path, count: int = IMAGE_COUNT, size: int = 8) -> list[Batch]:
-    """An epoch as a loader that reports its crops would give it; drawn and done by torchvision."""
+    """Returns an epoch as a loader that reports its crops would give it, drawn and made by torchvision."""
     load_torchvision()
     from torchvision import transforms
     from torchvision.transforms import functional
@@ -424,13 +424,13 @@ def test_memory_of_waiting_batches_is_counted_though_nobody_has_mapped_it(settin
     longer = replace(settings, mode="train", workers=2, batch_size=4)
     cores = sorted(os.sched_getaffinity(0))
     batch_bytes = 4 * 3 * 224 * 224 * 4
-    for _ in range(3):  # on a machine with other work a worker may look idle before it has begun
+    for _ in range(3):  # On a machine with other work a worker may look idle before it has begun.
         with process_pool(cores) as children:
             figures = children.get("torch_pil", 1).call("memory", longer)
         assert figures.process_count == 3
         if figures.unmapped_shared_bytes >= 3 * batch_bytes:
             break
-    # One batch is in the consumer's hands and mapped; of the four ahead, torch maps none before it is asked for.
+    # The consumer holds and maps one batch; torch maps none of the four ahead before it is requested.
     assert 3 * batch_bytes <= figures.unmapped_shared_bytes <= 6 * batch_bytes
 
 
@@ -448,7 +448,7 @@ def test_time_until_at_rest_covers_work_that_goes_on_without_the_caller() -> Non
 def test_waiting_for_rest_costs_the_waiter_little() -> None:
     began = time.thread_time()
     _process_tree.wait_until_at_rest(os.getpid(), quiet_seconds=0.5)
-    # One look at all processes, then some fifty at the clocks of those that matter.
+    # One look at all processes, then some fifty at the clocks of the relevant ones.
     assert time.thread_time() - began < 0.1
 
 
@@ -473,7 +473,7 @@ def test_quick_run_compares_times_and_writes_the_record(
     assert timing["summary"]["images_per_second"]["median"] > 1
     assert timing["summary"]["cpu_ms_per_image"]["median"] > 0.3
     assert timing["options"]["num_workers"] == 1
-    # Without what a build for CUDA adds to its version: packages say it or not.
+    # Without the suffix of a CUDA build's version: packages may have it or not.
     version = record["contenders"]["torch_pil"]["versions"]["torch"]
     assert version.partition("+")[0] == torch.__version__.partition("+")[0]
     assert "ratio" in capfd.readouterr().out
@@ -511,7 +511,7 @@ def test_child_tells_what_its_contender_raised(settings: LoaderSettings) -> None
 def test_contender_runs_in_the_interpreter_that_is_given_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And without PYTHONPATH, which leads to packages of this interpreter."""
+    """It runs without PYTHONPATH, which leads to packages of this interpreter."""
     monkeypatch.setenv("PYTHONPATH", "/nowhere")
     script = tmp_path / "python"
     script.write_text(f'#!/bin/sh\ntest -z "$PYTHONPATH" && touch "{tmp_path}/asked"\nexec {sys.executable} "$@"\n')

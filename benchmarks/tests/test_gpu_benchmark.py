@@ -1,4 +1,4 @@
-"""The benchmark of a GPU: figures of given timings, whole runs on the host, and what it says where there is no GPU."""
+"""The benchmark of a GPU: figures of given timings, whole runs on the host, and its messages without a GPU."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class HostMachine:
-    """The processor in the place of a GPU, and copies to a fake GPU."""
+    """The processor instead of a GPU, and copies to a fake GPU."""
 
     device = "cpu"
 
@@ -65,11 +65,11 @@ class ScriptedClock:
         return end - begin
 
     def wait(self) -> None:
-        self.now += 1000  # nothing that is measured may lie behind it
+        self.now += 1000  # nothing measured may come after it
 
 
 def turns(*speeds: float) -> list[Turn]:
-    """Rounds of so many images a second, of which the device waited a tenth and the host a fifth."""
+    """Returns rounds of so many images a second, in which the device waited a tenth and the host a fifth."""
     return [Turn(1000, 1e6 / speed, 1e5 / speed, 2e5 / speed) for speed in speeds]
 
 
@@ -203,7 +203,7 @@ def test_staged_copies_are_the_loaders_own_and_their_slots_come_back(monkeypatch
         return images, labels
 
     monkeypatch.setattr(StagedMemory, "deliver", deliver_and_keep)
-    for _ in range(3):  # with as many slots as batches, the next round waits for ever unless they come back
+    for _ in range(3):  # with as many slots as batches, the next round hangs unless they come back
         copies.milliseconds("staged")
         copies.milliseconds("plain")
     sent = slab.view(3, -1)[:, : 2 * 3 * 224 * 224].contiguous()
@@ -223,7 +223,7 @@ def tiny_model(name: str, num_classes: int) -> torch.nn.Module:
 
 @pytest.fixture
 def arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Of a run in seconds."""
+    """Returns the arguments of a run in seconds."""
     monkeypatch.setattr(_gpu_training, "make_model", tiny_model)
     data = make_clean_folder(tmp_path / "data", 6)
     sizes = ["--batch-size", "2", "--workers", "1", "--seconds", "0.01", "--rounds", "2", "--models", "tiny"]
@@ -284,7 +284,7 @@ def test_loaders_whose_batches_differ_are_not_timed(
 
 
 def run_make(goal: str, python: str, *settings: str) -> subprocess.CompletedProcess[str]:
-    # Without what the make that runs the tests tells those below it.
+    # Without the variables that the make which runs the tests passes on.
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
     command = ["make", "--no-print-directory", goal, f"PYTHON={python}", *settings]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, env=environment)
@@ -296,7 +296,7 @@ class TestMakeWhereThereIsAGpu:
 
     @pytest.fixture
     def python(self, tmp_path: Path) -> str:
-        """An interpreter that finds a GPU, does nothing, and fails where its arguments end in FAIL."""
+        """Writes an interpreter that finds a GPU, does nothing, and fails if its arguments end in FAIL."""
         script = tmp_path / "python"
         script.write_text('#!/bin/sh\necho "ran $*"\ncase "$*" in *FAIL) exit 5 ;; esac\n')
         script.chmod(0o755)

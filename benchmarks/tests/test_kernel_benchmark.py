@@ -1,4 +1,4 @@
-"""The benchmark of the kernels: what it prints and writes, that it measures all of them, and that it compares first."""
+"""The benchmark of the kernels: its output and files, that it measures all of them, and that it compares first."""
 
 from __future__ import annotations
 

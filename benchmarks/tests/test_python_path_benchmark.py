@@ -1,4 +1,4 @@
-"""The benchmark of data sets written in Python: it runs, and shows no figure where batches differ."""
+"""The benchmark of data sets written in Python: it runs, and shows no figure if batches differ."""
 
 from __future__ import annotations
 

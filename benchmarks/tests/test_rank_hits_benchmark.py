@@ -1,4 +1,4 @@
-"""Ranks that share a store: what one has seen all know in the next epoch."""
+"""Ranks that share a store: after one has seen an image, all know it in the next epoch."""
 
 from __future__ import annotations
 

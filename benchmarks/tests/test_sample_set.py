@@ -1,4 +1,4 @@
-"""The benchmark's sample set: what it promises about count, mix, distinctness and determinism."""
+"""The benchmark's sample set: its promises about count, mix, distinctness and determinism."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_large_photographs_have_2_to_12_megapixels_halved_chroma_and_detail(tmp_
     assert all(2e6 <= width * height <= 12e6 for width, height in sizes)
     assert {width * height for width, height in _sample_set._LARGE_SIZE_SHARES} >= {4000 * 3000, 1920 * 1080}
     assert mix.sampling_shares == {"4:2:0": 1.0}
-    # Cameras' files of such qualities; smooth pictures would have less than one.
+    # Cameras' files of these qualities; smooth pictures would have less than one.
     assert 1.4 < mix.bits_per_pixel < 3.5
 
 

@@ -1,4 +1,4 @@
-"""The benchmark of saved states: it shows figures of loops that had the same batches, and none of others."""
+"""The benchmark of saved states: it shows figures of loops with the same batches, and of no others."""
 
 from __future__ import annotations
 

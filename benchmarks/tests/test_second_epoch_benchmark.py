@@ -51,7 +51,7 @@ def test_every_case_is_compared_and_timed_with_an_index(data: Path, name: str) -
     (figures,) = report["rounds"]
     assert len(figures["plain"]) == len(figures["indexed"]) == second_epoch._EPOCHS
     assert all(one["cpu_ms"] > 0 for one in (*figures["plain"], *figures["indexed"], figures["torch"]))
-    # In the compared epochs and in the timed ones nothing was known of the first.
+    # In the compared epochs and in the timed ones nothing was known in the first.
     assert report["cache_hits"] == 8 * (second_epoch._NUM_COMPARED - 1 + second_epoch._EPOCHS - 1)
     assert report["cache_mismatches"] == 0
     assert report["index"]["records"] == report["files"] == 8

@@ -1,4 +1,4 @@
-"""The benchmark of late storage: the delay is felt, and runs that loaded other batches show no figure."""
+"""The benchmark of late storage: the delay is felt, and runs with other batches show no figure."""
 
 from __future__ import annotations
 
