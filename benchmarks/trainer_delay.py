@@ -119,9 +119,7 @@ def _run_kind(name: str, options: argparse.Namespace) -> Rounds:
 
 
 def format_page(found: Mapping[str, Rounds]) -> str:
-    """Returns a line for each data set and loader: medians of the rounds, and the medians of the rounds' ratios to
-    torch.
-    """
+    """Returns a line for each data set and loader: medians of the rounds and of their ratios to torch."""
     lines = []
     for name, rounds in found.items():
         for loader in LOADERS:

@@ -80,9 +80,7 @@ class Contender(ABC):
 
 
 def select_samples(samples: Sequence[tuple[str, int]], image_count: int) -> list[tuple[str, int]]:
-    """Returns `image_count` of the samples: evenly spread if there are more, repeated from the start if there are
-    fewer.
-    """
+    """Returns `image_count` samples: evenly spread if there are more, repeated if there are fewer."""
     if not samples:
         raise ValueError("the data folder has no images; expected one folder per class with images in it")
     if image_count <= len(samples):
@@ -91,9 +89,7 @@ def select_samples(samples: Sequence[tuple[str, int]], image_count: int) -> list
 
 
 def list_samples(settings: LoaderSettings) -> list[tuple[str, int]]:
-    """Returns (path, class number) of the round's images in ImageFolder's order, for contenders that take a list of
-    files.
-    """
+    """Returns (path, class number) of the round's images in ImageFolder's order, for contenders that take lists."""
     samples = []
     folders = sorted(folder for folder in Path(settings.data).iterdir() if folder.is_dir())
     for label, folder in enumerate(folders):
