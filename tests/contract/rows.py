@@ -653,8 +653,8 @@ ROWS: tuple[Row, ...] = (
         *_EPOCHS,
         "test_workers.py::test_init_functions_that_seed_torch_seed_the_workers_as_in_torch",
         "loader/test_torch_random.py::test_training_equals_torch_for_any_number_of_workers",
-        note="torch's functions draw from it in its thread, ordinary dropout included; the exceptions draw inside C++ and "
-        'take no generator: see "Some draws use the program\'s generator" above',
+        note="torch's functions draw from it in its thread, ordinary dropout included; the exceptions draw inside C++ "
+        'and take no generator: see "Some draws use the program\'s generator" above',
     ),
     held(
         RANDOM,
@@ -814,8 +814,8 @@ workers. All differences follow from the threads:
   generator. Make them in `worker_init_fn` or with `per_thread`.
 - **Some draws use the program's generator**: dropout in recurrent layers and in attention, alpha and feature dropout
   (`dropout2d`), `rrelu` and `native_dropout`, which draw inside C++ and take no generator; scripted and compiled
-  functions, `torch.ops`, and draws in threads that the data set starts itself. A data set that runs such layers draws as
-  in torch with `workers="processes"`.
+  functions, `torch.ops`, and draws in threads that the data set starts itself. A data set that runs such layers draws
+  as in torch with `workers="processes"`.
 - **A batch is not sent**: it may hold objects that cannot be pickled, and if the worker keeps a part of it, that is
   the same object.
 - **Errors cost less**: an image that cannot be loaded is a `SampleError` that names its file, `StopIteration` in a
