@@ -1,10 +1,10 @@
-"""Coverage-guided fuzzing for as long as one likes: `make fuzz MINUTES=60`.
+"""Coverage-guided fuzzing for as long as you like: `make fuzz MINUTES=60`.
 
-The targets of fuzz/ take turns under libFuzzer with the address and undefined behaviour sanitizers. What they have
-learnt stays in build/fuzz, so that a run goes on where the last one ended; an input that crashes is left there, too,
-and belongs into fuzz/corpus. The images that the decoder's target has made are then read by fastload and by Pillow,
-which must agree. A run becomes a line of tests/campaigns.md for each target. Needs clang with its runtime (Debian,
-Ubuntu: apt install clang); CXX names another one.
+The targets of fuzz/ take turns under libFuzzer with the address and undefined behaviour sanitizers. Their inputs stay
+in build/fuzz, so that a run goes on where the last one ended; a crashing input is left there, too, and belongs in
+fuzz/corpus. fastload and Pillow then read the images that the decoder's target has made, and must agree. A run becomes
+a line of tests/campaigns.md for each target. It needs clang with its runtime (Debian, Ubuntu: apt install clang); CXX
+names another one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SLOW_SECONDS = 30
 
 
 def build_targets() -> Path:
-    """Raises SystemExit where there is no clang."""
+    """Builds the targets. Raises SystemExit if there is no clang."""
     if "CXX" not in os.environ:
         if shutil.which("clang++") is None:
             raise SystemExit("fuzzing needs clang++. Debian, Ubuntu: apt install clang; or name another one in CXX")
@@ -41,7 +41,7 @@ def build_targets() -> Path:
 
 
 def fuzz(program: Path, target: str, seconds: float) -> tuple[str, list[str]]:
-    """What one target ran, in words, and the inputs that crashed."""
+    """Runs one target; returns a summary in words, and the inputs that crashed."""
     corpus, finds = WORK / target, WORK / "finds"
     for folder in (corpus, finds):
         folder.mkdir(parents=True, exist_ok=True)
@@ -84,7 +84,7 @@ def fuzz(program: Path, target: str, seconds: float) -> tuple[str, list[str]]:
 
 
 def was_held_up(program: Path, path: Path) -> bool:
-    """Whether an input that was slow by the clock, which is libFuzzer's, is not so by the time of the processor."""
+    """Returns whether an input was slow only by libFuzzer's clock, and not in processor time."""
     if not re.search(r"-(timeout|slow-unit)-", path.name):
         return False
 
@@ -96,7 +96,7 @@ def was_held_up(program: Path, path: Path) -> bool:
 
 
 def compare_with_pillow(folder: Path) -> tuple[str, list[str]]:
-    """How many files were read by fastload and by Pillow, in words, and those about which they do not agree."""
+    """Returns how many files fastload and Pillow read, in words, and the files about which they disagree."""
     import torchvision_shim  # noqa: F401
     from comparison import assert_same
     from programs import PROGRAMS
@@ -115,7 +115,7 @@ def compare_with_pillow(folder: Path) -> tuple[str, list[str]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=60, help="of all targets together")
+    parser.add_argument("--minutes", type=float, default=60, help="for all targets together")
     parser.add_argument("--only", choices=TARGETS)
     arguments = parser.parse_args()
     targets = [arguments.only] if arguments.only else TARGETS

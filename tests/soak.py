@@ -1,9 +1,9 @@
-"""The same loaders again and again, for as long as one likes: `make soak MINUTES=30`.
+"""The same loaders again and again, for as long as you like: `make soak MINUTES=30`.
 
-Native loaders, such over data sets that run in Python, and such over data sets that open images, iterated over to the
-end, dropped, failing: the cases of tests/loader/test_random_loaders.py and tests/contract/random_datasets.py among
-them. Each pass must give what the first one gave, and leave as many threads, descriptors and child processes behind;
-the memory of the process must stay where it was after the first quarter. A run becomes a line of tests/campaigns.md.
+Native loaders, loaders over data sets that run in Python and over data sets that open images, iterated over to the end,
+dropped, failing: the cases of tests/loader/test_random_loaders.py and tests/contract/random_datasets.py among them.
+Each pass must give the first one's results and leave as many threads, descriptors and child processes; the memory of
+the process must stay where it was after the first quarter. A run becomes a line of tests/campaigns.md.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from PIL import Image
 import fastload
 
 CASES = 30
-# Of the allocators and of Python, whose memory is held in pieces.
+# Slack for the allocators and for Python, which hold memory in pieces.
 SPARE_MIB = 48
 
 
 def make_pass(folder: Path) -> Callable[[], str]:
-    """What runs all cases once, and returns a digest of all that could be seen."""
+    """Returns a function that runs all cases once, and returns a digest of everything visible."""
     import random_datasets
     import test_random_loaders
     from torchvision.datasets import ImageFolder
@@ -41,7 +41,7 @@ def make_pass(folder: Path) -> Callable[[], str]:
     root = test_random_loaders.make_odd_folder(folder)
 
     def opened(seed: int) -> list[Any]:
-        """Epochs of a data set that opens its images with Pillow, some of them broken."""
+        """Runs epochs of a data set that opens its images with Pillow, some of them broken."""
         choose = random.Random(seed)
         pipeline = test_random_loaders.pipeline(choose)
         folder = ImageFolder(str(root), pipeline, loader=lambda path: Image.open(path).convert("RGB"))
@@ -68,8 +68,8 @@ def make_pass(folder: Path) -> Callable[[], str]:
 
 
 def soak(run: Callable[[], str], seconds: float) -> tuple[list[float], list[str]]:
-    """Memory behind each pass in MiB, and what was found."""
-    digest = run()  # what is made once
+    """Returns the memory after each pass in MiB, and the finds."""
+    digest = run()  # makes everything that is made once
     run()
     held = held_now()
     finds = []
