@@ -61,9 +61,14 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     add("--repeats", type=_positive, help="timed rounds per contender (default: 5 in train and eval, 3 elsewhere)")
     add("--batch-size", type=_positive, help="default: 64, 16 of large photographs")
     add("--workers", type=_not_negative, nargs="+", help="numbers of workers to time (default: each row's own)")
-    add("--memory-workers", type=_not_negative, nargs="*", help="numbers of workers to weigh (default: 1 8)")
+    add(
+        "--memory-workers",
+        type=_not_negative,
+        nargs="*",
+        help="numbers of workers to measure memory with (default: 1 8)",
+    )
     add("--cores", type=_not_negative, nargs="+", help="cores to pin to (default: the first, as many as workers)")
-    add("--cache", type=Path, default=Path("build"), help="folder for what is made once (default: %(default)s)")
+    add("--cache", type=Path, default=Path("build"), help="folder for files that are made once (default: %(default)s)")
     add("--quick", action="store_true", help="a short run that shows that everything works, not how fast it is")
     return parser.parse_args(arguments)
 

@@ -120,7 +120,7 @@ def compare(machine: Machine, plan: GpuPlan) -> tuple[int, tuple[torch.Tensor, t
         source.close()
     found = [[(_bytes(images), labels.tolist()) for images, labels in batches[name]] for name in LOADERS]
     if found[0] != found[1]:
-        raise ResultsDiffer("fastload's batches are not those of torch's DataLoader with the same seed")
+        raise ResultsDiffer("fastload's batches differ from those that torch's DataLoader gives with the same seed")
     return settings.image_count, batches["fastload"][0]
 
 

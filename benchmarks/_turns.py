@@ -97,8 +97,8 @@ def add_options(parser: argparse.ArgumentParser, loaders: Sequence[str], rounds:
     """
     add = parser.add_argument
     add("--cores", type=int, nargs="+", help="cores to pin to (default: the first)")
-    add("--rounds", type=int, default=rounds, help="of each loader; medians are shown (default: %(default)s)")
-    add("--samples", type=int, help="in an epoch (default: each data set's own)")
+    add("--rounds", type=int, default=rounds, help="rounds of each loader; medians are shown (default: %(default)s)")
+    add("--samples", type=int, help="samples in an epoch (default: each data set's own)")
     add("--batch-size", type=int, help="default: each data set's own")
     add("--data", type=Path, help="folder with one folder of images per class (default: a sample set made here)")
     add("--json", type=Path, help="write the figures to this file")

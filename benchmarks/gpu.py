@@ -36,12 +36,17 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     add = parser.add_argument
     cores = len(os.sched_getaffinity(0))
-    add("--models", nargs="+", default=["resnet18", "resnet50"], help="of torchvision.models (default: %(default)s)")
+    add(
+        "--models",
+        nargs="+",
+        default=["resnet18", "resnet50"],
+        help="names in torchvision.models (default: %(default)s)",
+    )
     add("--batch-size", type=int, default=256, help="default: %(default)s")
     add("--workers", type=int, default=cores, help="processes or threads that load (default: cores, here %(default)s)")
     add("--prefetch-factor", type=int, default=4, help="batches ahead for each worker (default: %(default)s)")
-    add("--rounds", type=int, help="of each loader; medians are shown (default: 3)")
-    add("--seconds", type=float, help="that the model alone takes for a timed stretch (default: 5)")
+    add("--rounds", type=int, help="rounds of each loader; medians are shown (default: 3)")
+    add("--seconds", type=float, help="time that the model alone takes for a timed stretch (default: 5)")
     add("--data", type=Path, help="folder with one folder of images per class (default: the set that is made here)")
     add("--no-cache", action="store_true", help="fastload decodes each image as in a first epoch, with cache=None")
     add("--json", type=Path, default=DEFAULT_RECORD, help="file of the record (default: %(default)s)")

@@ -77,8 +77,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--ranks", type=int, default=4)
-    parser.add_argument("--seconds", type=float, default=20, help="of an epoch")
-    parser.add_argument("--samples", type=int, default=512, help="of all ranks together")
+    parser.add_argument("--seconds", type=float, default=20, help="length of an epoch")
+    parser.add_argument("--samples", type=int, default=512, help="samples of all ranks together")
     parser.add_argument("--data", type=Path, help=f"an image folder (default: {DEFAULT_FOLDER})")
     parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--meeting", help=argparse.SUPPRESS)

@@ -36,8 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--rounds", type=int, default=7, help="of each figure (default: %(default)s)")
-    parser.add_argument("--samples", type=int, default=_LARGE, help="of the long epoch (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=7, help="rounds of each figure (default: %(default)s)")
+    parser.add_argument("--samples", type=int, default=_LARGE, help="samples of the long epoch (default: %(default)s)")
     parser.add_argument("--data", type=Path, help="folder with one folder of images per class")
     options = parser.parse_args(arguments)
     if options.data is None:

@@ -89,10 +89,12 @@ _IMAGES_PER_EPOCH = 4096
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.storage_latency", description=__doc__)
-    parser.add_argument("--delay-ms", type=float, default=2.0, help="of each file (default: %(default)s)")
+    parser.add_argument("--delay-ms", type=float, default=2.0, help="delay before each file (default: %(default)s)")
     parser.add_argument("--workers", type=int, default=8)
-    parser.add_argument("--rounds", type=int, default=5, help="of each kind; medians are shown")
-    parser.add_argument("--images", type=int, default=_IMAGES_PER_EPOCH, help="in an epoch (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds of each kind; medians are shown")
+    parser.add_argument(
+        "--images", type=int, default=_IMAGES_PER_EPOCH, help="images in an epoch (default: %(default)s)"
+    )
     parser.add_argument("--cache", choices=("coefficients", "pixels"), help="pixels: with the steps of evaluation")
     parser.add_argument("--data", type=Path, help="folder with one folder of images per class")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)

@@ -35,7 +35,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     add = parser.add_argument
     add("--output", type=Path, help="file for the JSON record (default: none is written)")
     add("--rounds", type=_positive, default=21, help="measurements of each kernel and table (default: %(default)s)")
-    add("--microseconds", type=_positive, default=1000, help="length of a measurement at least (default: %(default)s)")
+    add("--microseconds", type=_positive, default=1000, help="minimum length of a measurement (default: %(default)s)")
     add("--core", type=int, default=max(os.sched_getaffinity(0)), help="core to pin to (default: %(default)s)")
     add("--filter", default="", help="only kernels whose name contains this")
     return parser.parse_args(arguments)

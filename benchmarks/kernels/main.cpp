@@ -22,7 +22,7 @@ bool all_tables_agree(const KernelCases& cases) {
             kernel.reset();
             kernel.run(*table);
             if (kernel.result() == expected) continue;
-            std::cerr << kernel.name << ": the bytes of " << table->name << " are not those of scalar\n";
+            std::cerr << kernel.name << ": the bytes of " << table->name << " differ from the scalar ones\n";
             do_agree = false;
         }
     }

@@ -279,7 +279,7 @@ def test_loaders_whose_batches_differ_are_not_timed(
 
     monkeypatch.setattr(_gpu_training, "_open", one_bit_off)
     assert gpu.main(arguments, HostMachine()) == 2
-    assert "not those of torch's DataLoader" in capsys.readouterr().err
+    assert "differ from those that torch's DataLoader gives" in capsys.readouterr().err
     assert not (tmp_path / "gpu.json").exists()
 
 
