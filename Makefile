@@ -1,26 +1,29 @@
-# make test      sets everything up in .venv, then lints, builds and runs the tests that take minutes; tests/tiers.py says
-#                which. Arguments for pytest: make test ARGS="-k huffman"
-# make test-all  make test, then every other case and the slow suites: faults, frameworks, environments, builds, sanitizers
-# make campaign MINUTES=60   loaders, files and faults at random for so long; tests/campaign.py; a line in tests/campaigns.md
-# make fuzz MINUTES=60       the targets of fuzz/ under libFuzzer for so long; needs clang; lines in tests/campaigns.md
-# make soak MINUTES=30       the same loaders again and again: memory, threads, descriptors; a line in tests/campaigns.md
-# make check     lints the files that differ from the last commit
+# make test      sets everything up in .venv, lints the files that differ from the last commit, builds and runs the tests
+#                that take minutes; tests/tiers.py says which. Arguments for pytest: make test ARGS="-k huffman"
+# make test-all  lints all files, then runs the same tests, more cases of each, and the slow suites: faults, frameworks,
+#                environments, builds, sanitizers
+# make weekly    runs what make test-all leaves out: further cases, clang, aarch64, other builds
+# make campaign MINUTES=60   makes loaders, files and faults at random for so long; tests/campaign.py; a line in
+#                docs/campaigns.md
+# make fuzz MINUTES=60       runs the targets of fuzz/ under libFuzzer for so long; needs clang; lines in docs/campaigns.md
+# make soak MINUTES=30       runs the same loaders again and again: memory, threads, descriptors; a line in docs/campaigns.md
+# make lint      checks all files; make check those that differ from the last commit
 # make unit      builds and runs tests/unit; make cpp the unit tests of the core; both take ARGS
-# make bench  sets everything up in .venv, then compares fastload with torch and draws a chart of it in benchmarks/results;
-#             DATA=folder takes your own images, a folder of images per class; ARGS="--rows all", see benchmarks/README.md
-# make test-gpu   on a machine with a GPU: builds in PYTHON's own environment, which is to have the CUDA torch you train
-#                 with, torchvision and pytest, and runs the tests that need a GPU; installs nothing there
-# make bench-gpu  likewise (it needs tabulate, not pytest), copies, waits and training against torch's loader;
-#                 DATA=folder, ARGS=--quick
-# make docs   builds the documentation site in build/site, with the tools of docs/requirements.txt in .venv-docs
-# make build  compiles the extension in place
-# make format rewrites sources in the layout that make lint asks for
+# make bench     sets everything up in .venv, compares fastload with torch and draws a chart in benchmarks/results;
+#                DATA=folder takes your own images, a folder of images per class; ARGS="--rows all", see benchmarks/README.md
+# make test-gpu  on a machine with a GPU: builds in PYTHON's own environment, which needs the CUDA torch you train with,
+#                torchvision and pytest, and runs the tests that need a GPU; installs nothing there
+# make bench-gpu likewise (it needs tabulate, not pytest); measures copies, waits and training against torch's loader;
+#                DATA=folder, ARGS=--quick
+# make docs      builds the documentation site in build/site, with the tools of docs/requirements.txt in .venv-docs
+# make build     compiles the extension in place, and the fake CUDA runtime of the tests
+# make format    rewrites sources in the layout that make lint asks for
 # make test-torch TORCH=2.4.1  tests one wheel, built with the torch below, on another torch (downloads it)
-# make test-wheel WHEELS=folder  tests the wheel for PYTHON among those of a folder
+# make test-wheel WHEELS=folder  tests the wheel for PYTHON among the wheels of a folder
 # make test-ray  installs Ray in build/ray and runs its test, which takes minutes
-# make fresh  makes Debian systems that have nothing but what the documents name, and runs the README's commands in them;
-#             tests/fresh.py. ARGS="trixie --bench=--quick", ARGS="--image cpu". Needs root and mmdebstrap
-# make clean  removes what was built, not .venv
+# make fresh     makes Debian systems with nothing but what the documents name, and runs the README's commands in them;
+#                tests/fresh.py. ARGS="trixie --bench=--quick", ARGS="--image cpu". Needs root and mmdebstrap
+# make clean     removes what was built, not .venv
 # PYTHON names the interpreter that .venv is made from, CXX the compiler.
 
 PYTHON ?= python3
@@ -35,22 +38,27 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 torchvision_of = 0.$(shell expr $(word 2,$(subst ., ,$(1))) + 15).*
 
 CPP := $(shell find csrc tests/cpp tests/fake_cuda fuzz benchmarks -name '*.h' -o -name '*.cpp' -o -name '*.cu' 2>/dev/null)
+FAKE_CUDA := $(wildcard tests/fake_cuda/*.cpp tests/fake_cuda/*.h tests/fake_cuda/library.py)
 NATIVE := $(shell find csrc -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.map')
 
-.PHONY: test test-all test-rest campaign fuzz soak check unit cpp bench test-gpu bench-gpu build docs lint format clean test-torch test-wheel test-ray fresh
+.PHONY: test test-all weekly campaign fuzz soak check unit cpp bench test-gpu bench-gpu build docs lint format clean test-torch test-wheel test-ray fresh
 .DELETE_ON_ERROR:
 
-# Two processes at least: some tests wait.
-PYTEST := $(BIN)/python -m pytest -n $(shell n=$$(nproc); echo $$((n > 2 ? n : 2))) --dist loadgroup --durations 15
+# Three processes at least: many tests wait.
+PYTEST := $(BIN)/python -m pytest -n $(shell n=$$(nproc); echo $$((n > 3 ? n : 3))) --dist loadgroup --durations 15
 
-# With arguments for pytest one wants to know about some tests soon.
-test: $(if $(ARGS),,lint) $(VENV)/.built
-	$(PYTEST) --tier test $(ARGS)
+# With arguments for pytest one wants to know about some tests soon. In the test tier files run in the order of
+# tests/tiers.py; with the slow suites it is better that the largest groups begin first, as xdist has it.
+TIER ?= test
+test: $(if $(ARGS),,$(if $(filter test,$(TIER)),check,lint)) $(VENV)/.built
+	$(PYTEST) $(if $(filter test,$(TIER)),--no-loadscope-reorder) --tier $(TIER) $(ARGS)
 
-test-all: test test-rest
+# One run of pytest for both tiers: each run collects all tests and makes their folders of images.
+test-all:
+	$(MAKE) test TIER=ci
 
-test-rest: $(VENV)/.built
-	$(PYTEST) --tier rest $(ARGS)
+weekly: $(VENV)/.built
+	$(PYTEST) --tier weekly $(ARGS)
 
 MINUTES ?= 60
 campaign: $(VENV)/.built
@@ -82,12 +90,12 @@ bench: $(VENV)/.built
 	$(BIN)/python -m benchmarks $(if $(DATA),--data "$(DATA)") $(ARGS)
 	$(BIN)/python -m benchmarks.chart benchmarks/results/latest.json
 
-# Nothing is installed here: a torch without CUDA must not take the place of the one that is there.
+# Nothing is installed here: a torch without CUDA must not replace the one that is there.
 build_on_gpu = FASTLOAD_CUDA=auto $(PYTHON) setup.py --quiet build_ext --inplace
 on_gpu = @if $(PYTHON) -m benchmarks._gpu_machine; then set -ex; $(build_on_gpu); $(1); else test $$? -eq 3; fi
 
 GPU_TESTS := tests/device tests/loader tests/examples/test_cuda_op_in_dataset.py
-# Those among them for torch's own finder of races, which sees the operations that Python gives to the device.
+# These also run under torch's own finder of races, which sees the operations that Python gives to the device.
 ORDER_TESTS := tests/device/test_on_gpu.py tests/loader/test_device_order.py
 
 # Nothing is installed, so the processes that tests start are told where fastload is.
@@ -101,7 +109,7 @@ bench-gpu:
 
 build: $(VENV)/.built
 
-# In an environment of its own: the tools read the sources and import none of them.
+# The tools have an environment of their own: they read the sources and import none of them.
 SITE ?= build/site
 DOCS := .venv-docs
 docs: $(DOCS)/.tools
@@ -141,9 +149,11 @@ $(VENV)/.tools: tests/requirements.txt benchmarks/requirements.txt Makefile | $(
 	$(PIP) --no-deps "torchvision==$(call torchvision_of,$(BASE_TORCH))"
 	@touch $@
 
-# In place, so that ninja compiles only what changed; tests/packaging builds and installs as users do.
-$(VENV)/.built: $(VENV)/.tools setup.py setup_cuda.py pyproject.toml $(NATIVE)
+# In place, so that ninja compiles only what changed; tests/packaging builds and installs as users do. The fake runtime
+# is built here so that no test waits for it.
+$(VENV)/.built: $(VENV)/.tools setup.py setup_cuda.py pyproject.toml $(NATIVE) $(FAKE_CUDA)
 	$(BIN)/python setup.py --quiet build_ext --inplace
+	$(BIN)/python tests/fake_cuda/library.py
 	# Not an editable install, which compiles everything each time.
 	echo "$(CURDIR)" > "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/fastload-source.pth"
 	@touch $@

@@ -46,7 +46,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("alone"):
             item.add_marker(pytest.mark.xdist_group("alone"))
-        elif item.get_closest_marker("slow") or tiers.suite_of(item.path) == "smoke":
+        elif item.get_closest_marker("slow") or tiers.suite_of(item.path).is_smoke:
             item.add_marker(pytest.mark.xdist_group(item.path.stem))  # what they build, they build once
 
 

@@ -1,13 +1,15 @@
-"""Which test runs when.
+"""Decides which test runs when.
 
-| tier | command | what |
+| tier | command | what runs |
 |---|---|---|
-| test | `make test` | of every test function at most six cases, chosen pairwise; smoke cases of the slow suites |
-| rest | `make test-all`, behind `make test` | the other cases, the whole of the slow suites, what needs a GPU |
-| campaign | `make campaign` | loops that go on for as long as one likes; each run is a line in tests/campaigns.md |
+| test | `make test` | of each test function a few cases, chosen pairwise; smoke cases of the slow suites |
+| ci | `make test-all` and `.ci/run` | the test tier, more cases of each function (of most functions all), the slow suites |
+| weekly | `make weekly` | the cases that a limit keeps out of ci, other compilers and processors, builds that ci leaves out |
+| all | pytest by itself | everything |
+| campaign | `make campaign` | cases made from seeds, for as long as you like; its `products` are the cases beyond a limit |
 
-Every case is in one tier: `SUITES` says of each folder of tests what `make test` takes of it, and a folder that is not
-there ends the collection with an error.
+The test tier is part of ci, and each case is in exactly one of ci and weekly. `SUITES` has a row for each folder of
+tests; a folder without one ends the collection with an error. Files run in the order of the rows.
 """
 
 from __future__ import annotations
@@ -15,47 +17,64 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-TIERS = ("test", "rest", "all")
-MAX_CASES = 6
+TIERS = ("test", "ci", "weekly", "all")
 
-# Folder of tests -> what `make test` takes of it: "cases", a choice of every function's cases; "smoke", what is marked
-# so. The others are left to `make test-all`.
+
+@dataclass(frozen=True)
+class Suite:
+    """How much of a folder of tests runs.
+
+    Attributes:
+        is_smoke: Whether `make test` takes the cases marked `smoke` alone; else it takes all but those marked `slow`.
+        test: Most cases of one function in `make test`.
+        ci: Most cases of one function in ci, or None for all.
+    """
+
+    is_smoke: bool = False
+    test: int = 6
+    ci: int | None = None
+
+
+# The fast suites come first, so that a mistake shows soon, then those that compile or wait, then the rest. A case of
+# loader, contract, state and verify takes several times as long as one of another folder, hence their lower limit.
 SUITES = {
-    "tests/architecture": "cases",
-    "tests/cache_command": "cases",
-    "tests/cached": "cases",
-    "tests/contract": "cases",
-    "tests/cpp": "smoke",
-    "tests/device": "cases",
-    "tests/environments": "smoke",
-    "tests/examples": "smoke",
-    "tests/faults": "smoke",
-    "tests/frameworks": "smoke",
-    "tests/images": "cases",
-    "tests/loader": "cases",
-    "tests/oracle": "cases",
-    "tests/packaging": "smoke",
-    "tests/quarantine": "cases",
-    "tests/state": "cases",
-    "tests/unit": "cases",
-    "tests/verify": "cases",
-    "tests/worker_state": "cases",
-    "benchmarks/tests": "smoke",
+    "tests/unit": Suite(),
+    "tests/architecture": Suite(),
+    "tests/oracle": Suite(),
+    "tests/cpp": Suite(is_smoke=True),
+    "tests/packaging": Suite(is_smoke=True),
+    "tests/environments": Suite(is_smoke=True),
+    "tests/examples": Suite(is_smoke=True),
+    "tests/faults": Suite(is_smoke=True, ci=24),
+    "tests/frameworks": Suite(is_smoke=True),
+    "benchmarks/tests": Suite(is_smoke=True),
+    "tests/cache_command": Suite(),
+    "tests/cached": Suite(),
+    "tests/contract": Suite(test=4, ci=24),
+    "tests/device": Suite(),
+    "tests/images": Suite(),
+    "tests/loader": Suite(test=4, ci=24),
+    "tests/quarantine": Suite(ci=24),
+    "tests/state": Suite(test=4),
+    "tests/verify": Suite(test=4),
+    "tests/worker_state": Suite(ci=24),
 }
 
 
-def choose_pairwise(cases: Sequence[tuple[int, ...]], most: int) -> list[int]:
-    """Positions of at most `most` of `cases`, so that every two parameters meet in as many values as possible.
+def choose_pairwise(cases: Sequence[tuple[int, ...]], most: int, chosen: Sequence[int] = ()) -> list[int]:
+    """Returns positions of at most `most` of `cases`, so that every two parameters meet in as many values as possible.
 
     Args:
-        cases: Of each the positions of its parameters' values.
-        most: At least 1.
+        cases: The positions of the values of each case's parameters.
+        most: At least 1 and the number of `chosen`.
+        chosen: Positions that are in the result in any case.
     """
 
     def pairs(case: tuple[int, ...]) -> set[Any]:
@@ -63,50 +82,73 @@ def choose_pairwise(cases: Sequence[tuple[int, ...]], most: int) -> list[int]:
 
     if len(cases) <= most:
         return list(range(len(cases)))
-    # Where several bring as many new pairs, those that lie evenly among the cases.
+    # Evenly spread cases come first: they win where several bring as many new pairs.
     order = [number * (len(cases) - 1) // (most - 1 or 1) for number in range(most)]
-    order += [position for position in range(len(cases)) if position not in order]
-    chosen: list[int] = []
-    seen: set[Any] = set()
-    while len(chosen) < most:
+    order += sorted(set(range(len(cases))) - set(order))
+    found = list(chosen)
+    seen: set[Any] = set().union(*(pairs(cases[position]) for position in found))
+    while len(found) < most:
         best = max(
-            (position for position in order if position not in chosen), key=lambda at: len(pairs(cases[at]) - seen)
+            (position for position in order if position not in found), key=lambda at: len(pairs(cases[at]) - seen)
         )
-        chosen.append(best)
+        found.append(best)
         seen |= pairs(cases[best])
-    return sorted(chosen)
+    return sorted(found)
 
 
-def suite_of(path: Path) -> str:
-    """What `make test` takes of a test file. Raises UsageError: its folder is in no tier."""
+def folder_of(path: Path) -> str:
+    """Returns the key of a test file in SUITES. Raises UsageError where its folder has none."""
     folder = path.relative_to(ROOT).parent.as_posix()
     if folder not in SUITES:
         raise pytest.UsageError(f"{path.relative_to(ROOT)}: {folder} has no tier; give it one in tests/tiers.py")
-    return SUITES[folder]
+    return folder
 
 
-def smallest_tier(items: Iterable[pytest.Item]) -> set[pytest.Item]:
-    """Those of `items`, which are all that there are, that `make test` runs."""
+def suite_of(path: Path) -> Suite:
+    return SUITES[folder_of(path)]
+
+
+def is_for_test(item: pytest.Item) -> bool:
+    """Returns whether `make test` may run a case."""
+    if suite_of(item.path).is_smoke:
+        return has_marker(item, "smoke") and not has_marker(item, "gpu", "weekly")
+    return not has_marker(item, "slow", "gpu", "weekly")
+
+
+def has_marker(item: pytest.Item, *names: str) -> bool:
+    return any(item.get_closest_marker(name) is not None for name in names)
+
+
+def values_of(item: pytest.Item) -> tuple[int, ...]:
+    return tuple(item.callspec.indices.values()) if hasattr(item, "callspec") else ()
+
+
+def chosen_cases(items: Iterable[pytest.Item]) -> tuple[set[pytest.Item], set[pytest.Item]]:
+    """Returns the cases of the tiers test and ci among `items`, which must be all cases that there are."""
     functions: dict[Any, list[pytest.Item]] = defaultdict(list)
-    chosen: set[pytest.Item] = set()
     for item in items:
-        unless = ("slow", "gpu") if suite_of(item.path) == "cases" else ("gpu",)
-        is_wanted = suite_of(item.path) == "cases" or item.get_closest_marker("smoke") is not None
-        if is_wanted and not any(map(item.get_closest_marker, unless)):
-            functions[item.path, getattr(item, "originalname", item.name), str(getattr(item, "cls", None))].append(item)
+        functions[item.path, getattr(item, "originalname", item.name), str(getattr(item, "cls", None))].append(item)
+    test, ci = set(), set()
     for cases in functions.values():
-        values = [tuple(case.callspec.indices.values()) if hasattr(case, "callspec") else () for case in cases]
-        chosen |= {cases[position] for position in choose_pairwise(values, MAX_CASES)}
-    return chosen
+        suite = suite_of(cases[0].path)
+        candidates = [case for case in cases if is_for_test(case)]
+        first = {candidates[at] for at in choose_pairwise([*map(values_of, candidates)], suite.test)}
+        cases = [case for case in cases if not has_marker(case, "weekly")]
+        positions = [at for at, case in enumerate(cases) if case in first]
+        most = len(cases) if suite.ci is None else suite.ci
+        test |= first
+        ci |= {cases[at] for at in choose_pairwise([*map(values_of, cases)], most, positions)}
+    return test, ci
 
 
 def select(tier: str, items: list[pytest.Item], deselected: Callable[[list[pytest.Item]], Any]) -> None:
-    """Leaves those of `items` that are in the tier."""
+    """Removes from `items` what is not in the tier, and sorts them by the rows of SUITES."""
     if tier not in TIERS:
         raise pytest.UsageError(f"--tier must be one of {', '.join(TIERS)}, got {tier!r}")
-    smallest = smallest_tier(items)
-    if tier == "all":
-        return
-    kept = [item for item in items if (item in smallest) == (tier == "test")]
-    deselected([item for item in items if (item in smallest) != (tier == "test")])
-    items[:] = kept
+    test, ci = chosen_cases(items)
+    every = set(items)
+    kept = {"test": test, "ci": ci, "weekly": every - ci, "all": every}[tier]
+    if left := [item for item in items if item not in kept]:
+        deselected(left)
+    folders = list(SUITES)
+    items[:] = sorted((item for item in items if item in kept), key=lambda item: folders.index(folder_of(item.path)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -52,29 +53,49 @@ class FakeItem:
         return name if name in self.marks else None
 
 
-def test_test_and_rest_are_all_and_have_nothing_in_common() -> None:
-    items: Any = [
+def select(tier: str, items: list[Any]) -> tuple[list[str], list[str]]:
+    """Returns the names of the cases in a tier and of the others."""
+    kept, left = list(items), []
+    tiers.select(tier, kept, left.extend)
+    return [item.name for item in kept], [item.name for item in left]
+
+
+def test_test_is_part_of_ci_and_ci_and_weekly_are_all() -> None:
+    items = [
         FakeItem("plain", "tests/unit"),
         FakeItem("slow", "tests/unit", "slow"),
-        FakeItem("gpu", "tests/device", "gpu"),
+        *[FakeItem("many", "tests/oracle") for _ in range(20)],
+        FakeItem("build", "tests/cpp", "slow", "smoke"),
+        FakeItem("compiler", "tests/cpp", "weekly"),
         FakeItem("fault", "tests/faults"),
         FakeItem("smoke", "tests/faults", "smoke"),
-        FakeItem("build", "tests/cpp", "slow", "smoke"),
-        *[FakeItem("many", "tests/oracle") for _ in range(20)],
+        FakeItem("gpu", "tests/device", "gpu"),
+        *[FakeItem("loads", "tests/loader") for _ in range(30)],
     ]
-    found: dict[str, list[str]] = {}
-    for tier in tiers.TIERS:
-        kept, left = list(items), []
-        tiers.select(tier, kept, left.extend)
-        assert len(kept) + len(left) == len(items)
-        found[tier] = [item.name for item in kept]
-    assert found["test"] == ["plain", "smoke", "build", *["many"] * 6]
-    assert found["rest"] == ["slow", "gpu", "fault", *["many"] * 14]
-    assert found["all"] == [item.name for item in items]
+    found = {tier: select(tier, items) for tier in tiers.TIERS}
+    assert all(sorted(kept + left) == sorted(item.name for item in items) for kept, left in found.values())
+    assert found["test"][0] == ["plain", *["many"] * 6, "build", "smoke", *["loads"] * 4]
+    assert found["weekly"][0] == ["compiler", *["loads"] * 6]
+    assert sorted(found["ci"][0]) == sorted(found["weekly"][1])
+    assert not Counter(found["test"][0]) - Counter(found["ci"][0])
+    assert found["all"][1] == []
+
+
+def test_cases_of_a_tier_run_in_the_order_of_the_suites() -> None:
+    items = [FakeItem("last", "tests/worker_state"), FakeItem("first", "tests/unit"), FakeItem("then", "tests/oracle")]
+    assert select("test", items)[0] == ["first", "then", "last"]
+
+
+def test_more_cases_of_a_function_contain_the_fewer() -> None:
+    cases = list(itertools.product(range(5), range(5), range(5)))
+    few = tiers.choose_pairwise(cases, 4)
+    more = tiers.choose_pairwise(cases, 24, few)
+    assert set(few) < set(more)
+    assert len(more) == 24
 
 
 def test_a_tier_that_is_none_is_named() -> None:
-    with pytest.raises(pytest.UsageError, match="--tier must be one of test, rest, all, got 'some'"):
+    with pytest.raises(pytest.UsageError, match="--tier must be one of test, ci, weekly, all, got 'some'"):
         tiers.select("some", [], list)
 
 
@@ -143,7 +164,7 @@ SOAK = """
 
 
 def test_a_soak_finds_what_is_left_behind_and_what_differs(run_child: Any) -> None:
-    """In a process of its own: threads of other tests may end meanwhile."""
+    """The soak has a process of its own: threads of other tests may end meanwhile."""
     assert run_child(SOAK).stdout.splitlines()[-1] == "fine"
 
 

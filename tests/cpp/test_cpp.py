@@ -74,14 +74,16 @@ def test_the_thread_sanitizer_sees_all_tests_that_may_start_threads() -> None:
     assert not [test for test in every - seen if re.search(r"std::thread|Engine\b", test.read_text())]
 
 
+@pytest.mark.weekly
 def test_unit_tests_pass_as_clang_compiles_them() -> None:
     if shutil.which(build.COMPILERS["clang"]) is None:
         pytest.skip("no clang++. Debian, Ubuntu: apt install clang")
     assert " passed, 0 failed" in run(build.build("clang", "unit_tests") / "unit_tests")
 
 
+@pytest.mark.weekly
 def test_unit_tests_pass_on_aarch64() -> None:
-    """Its compiler would fuse multiplications and additions, and its char is unsigned."""
+    """There the compiler would fuse multiplications and additions, and char is unsigned."""
     emulator = next(filter(shutil.which, ("qemu-aarch64-static", "qemu-aarch64")), None)
     if shutil.which(build.COMPILERS["aarch64"]) is None or emulator is None:
         pytest.skip("no compiler or emulator. Debian, Ubuntu: apt install g++-aarch64-linux-gnu qemu-user-static")

@@ -1,4 +1,4 @@
-"""Builds the fake runtime, where its sources are new, and loads it."""
+"""Builds the fake runtime, where its sources are new, and loads it; `make build` runs this file, which builds it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ FOLDER = Path(__file__).resolve().parent
 BUILDS = FOLDER.parents[1] / "build" / "fake_cuda"
 FLAGS = ["-std=c++17", "-O1", "-fPIC", "-pthread"]
 
-# fastload looks for the runtime of torch's version of CUDA, so this is the other one of those that it knows: a torch
-# with CUDA and this runtime are not taken for each other in one process.
+# fastload knows two versions of the runtime. This is the one that torch does not have: fastload looks for torch's, and
+# must not mistake one for the other where both are in a process.
 MAJOR = 13 if (torch.version.cuda or "").startswith("12.") else 12
 
 
 def build(folder: Path, name: str, *link_options: str) -> Path:
-    """Links the runtime as folder/name, which is its soname, too."""
+    """Links the runtime as folder/name; `name` is also its soname."""
     library = folder / name
     # Within itself it calls its own functions, whatever other runtime is loaded.
     options = ["-shared", "-pthread", "-Wl,-Bsymbolic", f"-Wl,-soname,{name}", *link_options]
@@ -40,7 +40,7 @@ def _compiler() -> list[str]:
 
 @functools.cache
 def _objects() -> list[Path]:
-    """The compiled sources, kept by what is in them."""
+    """Returns the compiled sources; their folder is named for a hash of the sources."""
     sources = sorted(FOLDER.glob("*.cpp"))
     parts = [" ".join([*_compiler(), *FLAGS]), *(path.read_text() for path in [*sorted(FOLDER.glob("*.h")), *sources])]
     folder = BUILDS / hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
@@ -51,13 +51,13 @@ def _objects() -> list[Path]:
         try:
             Path(fresh).rename(folder)
         except OSError:
-            if not folder.exists():  # by another process
+            if not folder.exists():  # else another process has built it
                 raise
     return sorted(folder.glob("*.o"))
 
 
 _HANDLE = ctypes.c_size_t
-# The arguments of control.cpp's functions that have results, which are long, and of the runtime's.
+# The arguments of control.cpp's functions that return something (always a long), then of the runtime's functions.
 _CONTROLS = {
     "fake_enqueue": [_HANDLE, ctypes.c_void_p, ctypes.c_size_t],
     "fake_enqueue_fault": [_HANDLE, ctypes.c_int],
@@ -85,11 +85,16 @@ _RUNTIME = {
 _loading = threading.Lock()
 
 
-@functools.cache
-def _library() -> ctypes.CDLL:
+def built() -> Path:
+    """Returns the runtime, which is built where it is missing."""
     name = f"libcudart.so.{MAJOR}"
     folder = _objects()[0].parent
-    loaded = ctypes.CDLL(str(folder / name if (folder / name).exists() else build(folder, name)))
+    return folder / name if (folder / name).exists() else build(folder, name)
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    loaded = ctypes.CDLL(str(built()))
     for function, arguments in _CONTROLS.items():
         getattr(loaded, function).argtypes = arguments
         getattr(loaded, function).restype = ctypes.c_long
@@ -97,11 +102,15 @@ def _library() -> ctypes.CDLL:
         getattr(loaded, function).argtypes = arguments
     loaded.fake_problem.restype = loaded.cudaGetErrorString.restype = ctypes.c_char_p
     loaded.fake_set_versions(1000 * MAJOR, 99000)
-    loaded.fake_add_gpu()  # where every thread begins; nobody uses it, so whoever does not choose a device is found
+    loaded.fake_add_gpu()  # every thread begins on it; no test uses it, so code that does not choose a device is found
     return loaded
 
 
 def library() -> ctypes.CDLL:
-    """The one of this process."""
+    """Returns the runtime of this process."""
     with _loading:
         return _library()
+
+
+if __name__ == "__main__":
+    built()

@@ -1,4 +1,7 @@
-"""Builds and installs as users do: sdist, isolated build, build beside torch, and builds that cannot work."""
+"""Builds and installs as users do: sdist, isolated build, build beside torch, and builds that cannot work.
+
+`make build` itself builds beside torch, so the second such build runs weekly.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from cpp.build import EXTENSION_OBJECTS
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ["setup.py", "setup_cuda.py", "pyproject.toml", "MANIFEST.in"]
@@ -37,7 +41,7 @@ def run(*command: object, cwd: Path, check: bool = True, **env: str) -> subproce
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of what a build needs, without anything built before."""
+    """Copies what a build needs, without anything built before."""
     folder = tmp_path_factory.mktemp("source")
     for name in BUILD_INPUTS:
         shutil.copy(ROOT / name, folder)
@@ -56,7 +60,7 @@ def sdist(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The interpreter of a new virtual environment with nothing in it."""
+    """Makes a virtual environment with nothing in it; returns its interpreter."""
     folder = tmp_path_factory.mktemp("venv")
     run(sys.executable, "-m", "venv", folder, cwd=folder)
     return folder / "bin" / "python"
@@ -76,7 +80,7 @@ class Built:
 
 @pytest.fixture(scope="module")
 def isolated(bare_python: Path, sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """Built from the sdist where torch cannot be imported."""
+    """Builds from the sdist where torch cannot be imported."""
     return Built(bare_python, sdist, tmp_path_factory.mktemp("isolated"))
 
 
@@ -85,7 +89,7 @@ def beside_torch(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Buil
     return Built(sys.executable, source, tmp_path_factory.mktemp("beside_torch"), "--no-build-isolation")
 
 
-@pytest.fixture(params=["isolated", "beside_torch"])
+@pytest.fixture(params=["isolated", pytest.param("beside_torch", marks=pytest.mark.weekly)])
 def built(request: pytest.FixtureRequest) -> Built:
     return request.getfixturevalue(request.param)
 
@@ -104,7 +108,7 @@ def test_sdist_has_every_source_file_and_nothing_built(sdist: Path) -> None:
 
 
 def metadata_of(source: Path, folder: Path) -> Path:
-    """The dist-info folder that a wheel of `source` would have; nothing is compiled."""
+    """Returns the dist-info folder that a wheel of `source` would have; compiles nothing."""
     code = "import setuptools.build_meta as backend, sys; print(backend.prepare_metadata_for_build_wheel(sys.argv[1]))"
     name = run(sys.executable, "-c", code, folder, cwd=source).stdout.splitlines()[-1]
     return folder / name
@@ -123,10 +127,10 @@ def test_metadata_names_the_command_and_its_extra(source: Path, tmp_path: Path) 
         assert re.search(rf'^Requires-Dist: {name}; extra == "cli"$', metadata, re.MULTILINE), metadata
 
 
-def test_the_command_of_an_installed_wheel_works(beside_torch: Built, tmp_path: Path) -> None:
-    run(sys.executable, "-m", "pip", "install", "--no-deps", "--target", tmp_path, beside_torch.wheel, cwd=tmp_path)
+def test_the_command_of_an_installed_wheel_works(built: Built, tmp_path: Path) -> None:
+    run(sys.executable, "-m", "pip", "install", "--no-deps", "--target", tmp_path, built.wheel, cwd=tmp_path)
     command = tmp_path / "bin" / "fastload"
-    version = beside_torch.wheel.name.split("-")[1]
+    version = built.wheel.name.split("-")[1]
     assert run(command, "--version", cwd=tmp_path, PYTHONPATH=str(tmp_path)).stdout == f"fastload {version}\n"
     shown = run(command, "info", cwd=tmp_path, PYTHONPATH=str(tmp_path)).stdout
     assert re.search(rf"^ *package +{tmp_path / 'fastload'}$", shown, re.MULTILINE), shown
@@ -138,6 +142,7 @@ def test_isolated_build_neither_downloads_nor_imports_torch(isolated: Built) -> 
     assert "TORCH_EXTENSION_NAME" not in isolated.log
 
 
+@pytest.mark.weekly
 def test_build_beside_torch_goes_through_its_build_extension_with_ninja(beside_torch: Built) -> None:
     assert "TORCH_EXTENSION_NAME=_core" in beside_torch.log
     assert re.search(r"^\s*\[1/\d+\] .*-MMD -MF", beside_torch.log, re.MULTILINE), beside_torch.log
@@ -155,12 +160,10 @@ def test_sources_are_compiled_optimised_and_for_no_special_processor(built: Buil
 @pytest.mark.parametrize(
     "file", sorted((ROOT / "csrc").rglob("*_avx*.cpp")) + sorted((ROOT / "csrc").rglob("*_bmi2.cpp"))
 )
-def test_code_for_some_processors_replaces_nothing_in_the_program(file: Path, tmp_path: Path) -> None:
+def test_code_for_some_processors_replaces_nothing_in_the_program(file: Path) -> None:
     """An inline function or template that is compiled there may be the one that the linker keeps for everybody."""
-    compiled = tmp_path / "compiled.o"
-    flags = ("-std=c++17", "-O3", "-ffp-contract=off", "-fvisibility=hidden", "-I", ROOT / "csrc")
-    run(os.environ.get("CXX", "g++"), *flags, "-c", file, "-o", compiled, cwd=tmp_path)
-    symbols = run("nm", "--defined-only", compiled, cwd=tmp_path).stdout.splitlines()
+    compiled = EXTENSION_OBJECTS / file.relative_to(ROOT).with_suffix(".o")
+    symbols = run("nm", "--defined-only", compiled, cwd=ROOT).stdout.splitlines()
     # The one exception is data, and the same in every object file.
     assert [line for line in symbols if re.search(r" [uvVwW] (?!DW\.ref\.__gxx_personality)", line)] == []
 
@@ -209,7 +212,7 @@ print(module.active_kernel_table(), module.version, "torch" in sys.modules, impo
 
 @pytest.fixture
 def old_compiler(tmp_path: Path) -> Path:
-    """Answers as GCC 4.2 does to -std=c++17."""
+    """Makes a compiler that answers as GCC 4.2 does to -std=c++17."""
     path = tmp_path / "old-c++"
     path.write_text(
         '#!/bin/sh\ncase "$*" in *-std=c++17*)\n'
@@ -221,7 +224,7 @@ def old_compiler(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def old_library_compiler(tmp_path: Path) -> Path:
-    """Knows -std=c++17 but lacks <charconv>, as GCC 7 does."""
+    """Makes a compiler that knows -std=c++17 but lacks <charconv>, as GCC 7 does."""
     path = tmp_path / "gcc7-c++"
     path.write_text("#!/bin/sh\necho 'probe.cpp:2:10: fatal error: charconv: No such file or directory' >&2\nexit 1\n")
     path.chmod(0o755)

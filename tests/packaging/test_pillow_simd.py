@@ -1,4 +1,4 @@
-"""What docs/install.md says of Pillow-SIMD: pip puts Pillow over it, and how it stays."""
+"""Checks what docs/install.md says about Pillow-SIMD: pip puts Pillow over it, and how it stays."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from benchmarks._pillow_simd import REQUIREMENT, ensure_pillow_simd
 
 ROOT = Path(__file__).resolve().parents[2]
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.weekly]  # Pillow-SIMD is built from its sources
 
 
 @pytest.fixture(scope="module")
 def simd() -> Path:
-    """A folder with Pillow-SIMD, as `pip install --no-deps --target` leaves it."""
+    """Returns a folder with Pillow-SIMD, as `pip install --no-deps --target` leaves it."""
     folder, problem = ensure_pillow_simd(ROOT / "build")
     if problem is not None:
         pytest.skip(problem)
@@ -35,7 +35,7 @@ class Environment:
         self.packages = Path(self.run("-c", "import sysconfig; print(sysconfig.get_path('purelib'))"))
 
     def run(self, *arguments: str, path: Path | None = None) -> str:
-        """What Python prints, with a folder in front of its path."""
+        """Returns what Python prints, with `path` in front of its import path."""
         variables = {**os.environ, "PYTHONPATH": str(path or "")}
         result = subprocess.run([self.python, *arguments], env=variables, capture_output=True, text=True, check=False)
         assert result.returncode == 0, result.stderr
