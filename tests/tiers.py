@@ -2,11 +2,11 @@
 
 | tier | command | what runs |
 |---|---|---|
-| test | `make test` | of each test function a few cases, chosen pairwise; smoke cases of the slow suites |
-| ci | `make test-all` and `.ci/run` | the test tier, more cases of each function (of most functions all), the slow suites |
-| weekly | `make weekly` | the cases that a limit keeps out of ci, other compilers and processors, builds that ci leaves out |
+| test | `make test` | a few cases of each test function, chosen pairwise; smoke cases of the slow suites |
+| ci | `make test-all`, `.ci/run` | the test tier, more or all cases of each function, the slow suites |
+| weekly | `make weekly` | the cases beyond the limits of ci, other compilers, processors and builds |
 | all | pytest by itself | everything |
-| campaign | `make campaign` | cases made from seeds, for as long as you like; its `products` are the cases beyond a limit |
+| campaign | `make campaign` | cases made from seeds, for as long as you like; also the cases beyond the limits |
 
 The test tier is part of ci, and each case is in exactly one of ci and weekly. `SUITES` has a row for each folder of
 tests; a folder without one ends the collection with an error. Files run in the order of the rows.

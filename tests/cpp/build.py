@@ -39,10 +39,16 @@ FLAVORS = {
     "fuzz": "-O1 -g1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer",
 }
 
-# Flags for the tests themselves: optimising them takes longer than it saves when they run.
-OF_TESTS = {"asan": "-O0"}
+# Options of the tests themselves: to optimise them takes longer than it saves when they run.
+OPTIONS_OF_TESTS = {"asan": "-O0"}
 
-# The flavors that are about their compiler.
+# The headers that most tests include. They are compiled once and put in front of every test.
+PRELUDE = [
+    *("algorithm", "array", "atomic", "cerrno", "cmath", "cstddef", "cstdint", "cstring", "functional", "iostream"),
+    *("memory", "mutex", "optional", "random", "sstream", "string", "thread", "vector"),
+]
+
+# Compilers of the flavors that test a compiler.
 COMPILERS = {"clang": "clang++", "aarch64": "aarch64-linux-gnu-g++"}
 
 INCLUDE_FOLDERS = [ROOT / "csrc", ROOT / "tests", ROOT / "tests" / "cpp"]
@@ -96,6 +102,8 @@ def write_ninja_file(flavor: str, build_dir: Path) -> None:
         f"  command = {compiler} $flags -MMD -MF $out.d -c $in -o $out",
         "  depfile = $out.d",
         "  deps = gcc",
+        "rule precompile",
+        f"  command = {compiler} $flags -x c++-header -c $in -o $out",
         "rule link",
         f"  command = {compiler} $flags $in -o $out -ldl $rpath",
         "rule link_runtime",
@@ -115,7 +123,12 @@ def write_ninja_file(flavor: str, build_dir: Path) -> None:
     if flavor != "quick":
         sources += core
     lines += [f"build {object_of(s)}: compile {s}" for s in sources]
-    lines += [f"build {object_of(s)}: compile {s}\n  flags = $flags {OF_TESTS.get(flavor, '')}" for s in tests]
+    flags_of_tests = f"  flags = $flags {OPTIONS_OF_TESTS.get(flavor, '')}"
+    write_if_changed(build_dir / "prelude.h", "".join(f"#include <{name}>\n" for name in PRELUDE))
+    lines.append(f"build prelude.h.gch: precompile prelude.h\n{flags_of_tests}")
+    lines += [
+        f"build {object_of(s)}: compile {s} | prelude.h.gch\n{flags_of_tests} -include prelude.h" for s in tests
+    ]
     lines += [f"build {object_of(s)}: compile {s}\n  flags = $flags -fPIC" for s in fake_cuda]
     lines.append(f"build {FAKE_RUNTIME}: link_runtime {' '.join(object_of(s) for s in fake_cuda)}")
     lines.append(
