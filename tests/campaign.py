@@ -1,9 +1,12 @@
-"""Checks that run as long as you like: `make campaign MINUTES=60`.
+"""Runs checks that could go on for ever, for as long as you like: `make campaign MINUTES=60`.
 
-Each campaign makes its cases from seeds and compares fastload with torch or Pillow. They take turns; a run begins with
-the seed at which the last run ended, so that no case comes twice. A find is printed with its seed, and the run becomes
-a line of tests/campaigns.md, which is committed. `ARGS="--only files"` runs one campaign, and `ARGS="--only files
---first 1234 --cases 1"` repeats one case.
+Each campaign makes its cases from seeds and compares fastload with torch or Pillow. The campaigns take turns. A run
+begins with the seed at which the run before ended, so no case comes twice. Finds are printed with their seeds, and the
+run becomes a line of docs/campaigns.md, to be committed. `ARGS="--only files"` runs one campaign, and
+`ARGS="--only files --first 1234 --cases 1"` one case again.
+
+The campaign `products` runs the cases that tests/tiers.py keeps out of CI by its limits, a case for each seed, and
+begins anew after the last one. `make weekly` runs all of them at once.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import io
 import os
 import random
 import re
+import subprocess
 import sys
 import tempfile
 import time
@@ -37,12 +41,13 @@ sys.path[:0] = [
 ]
 
 import checkout  # noqa: E402 - found by the path above
+import tiers  # noqa: E402
 
 Check = Callable[[int], None]
 
 
 def cases_of(module: str) -> Callable[[Path], Check]:
-    """Returns a function that calls assert_case of a module of tests with a seed."""
+    """Calls assert_case of a module of tests for each seed."""
 
     def check(_: Path) -> Check:
         assert_case: Check = importlib.import_module(module).assert_case
@@ -52,9 +57,7 @@ def cases_of(module: str) -> Callable[[Path], Check]:
 
 
 def cases_in_children(module: str) -> Callable[[Path], Check]:
-    """Returns a function that calls run_case of a module of tests, for each seed in its own process, for up to two
-    minutes.
-    """
+    """Calls run_case of a module of tests for each seed, in a process of its own, which may take two minutes."""
 
     def check(folder: Path) -> Check:
         from image_folders import make_mixed_folder
@@ -78,14 +81,14 @@ def cases_in_children(module: str) -> Callable[[Path], Check]:
 
 
 def check_native_loaders(folder: Path) -> Check:
-    """Returns a check of random loaders over files of every kind against torch's loader."""
+    """Compares loaders made at random over files of every kind with torch's loader."""
     module = importlib.import_module("test_random_loaders")
     root = module.make_odd_folder(folder)
     return lambda seed: module.assert_case(seed, root)
 
 
 def check_files(_: Path) -> Check:
-    """Returns a check of damaged JPEGs against Pillow: pixels, or type and text of the error."""
+    """Compares damaged JPEGs with Pillow: the pixels, or type and text of the error."""
     from image_folders import SUBSAMPLINGS, synthetic_image
     from PIL import Image
 
@@ -129,44 +132,66 @@ def check_files(_: Path) -> Check:
 
 
 def check_states(folder: Path) -> Check:
-    """Returns a check of every sampler, stop and setting of a loader that is stopped and resumed against the run
-    without a stop.
-    """
+    """Compares a loader that is stopped and resumed with a run without a stop, for all samplers, stops and settings."""
     module = importlib.import_module("test_exact_resume")
     root = module.make_folder(folder)
     return lambda seed: module.assert_case(seed, root)
+
+
+def check_products(folder: Path) -> Check:
+    """Runs the test cases that are beyond the limits of CI, one for each seed."""
+    from warm_python import WarmPython
+
+    folder.mkdir()
+    limited = [name for name, suite in tiers.SUITES.items() if suite.ci is not None]
+    listing = [sys.executable, "-m", "pytest", "--collect-only", "-q", "--tier", "weekly", *limited]
+    lines = subprocess.run(listing, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
+    cases = [line for line in lines if "::" in line]
+    python = WarmPython()
+    atexit.register(python.close)
+
+    def check(seed: int) -> None:
+        case = cases[seed % len(cases)]
+        arguments = ["-q", "-p", "no:cacheprovider", f"{ROOT}/{case}"]
+        code = f"import pytest, sys; sys.exit(pytest.main({arguments}))"
+        result = python.run(code, folder, 600, dict(os.environ))
+        assert result.returncode == 0, f"{case}: status {result.returncode}\n{result.stdout}{result.stderr}"
+
+    return check
 
 
 CAMPAIGNS = {
     # Data sets that run in Python, with random loaders, against torch's loader.
     "data sets": cases_of("random_datasets"),
     "native loaders": check_native_loaders,
+    "products": check_products,
     "files": check_files,
     # Damaged JPEGs that programs open with Pillow: the native opener against Pillow alone.
     "images": cases_of("test_damaged_images"),
-    # Loaders in several threads at once: made, iterated over, dropped, closed, forked, while the program draws.
+    # Loaders are made, iterated over, dropped, closed and forked in several threads at once, while the program draws.
     "workers": cases_of("loader_stress"),
     "state": check_states,
-    # The same for streams, with and without a state of their own.
+    # The same for streams, whether they say where they stand or not.
     "streams": cases_of("test_stream_states"),
-    # The cases of tests/worker_state with more arguments of the loader than its tests: each 5 times as many cases.
+    # The programs and recipes of tests/worker_state with more arguments of the loader than its tests.
     "programs": cases_of("test_worker_programs"),
     "recipes": cases_of("test_training_recipes"),
     # Boxes of RandomResizedCrop against torchvision's.
     "boxes": cases_of("test_torch_draws"),
-    # Exceptions of signal handlers at random moments of iter() and next().
+    # Exceptions that handlers of signals raise at random moments of iter() and next().
     "signals": cases_in_children("random_signals"),
     # Limits on memory, descriptors, threads and the size of files, from too low to high enough.
     "limits": cases_in_children("random_limits"),
-    # One setting and kind of call, whose n-th call fails, for all n; prints the last.
+    # The n-th call of one kind fails with one setting, for all n; prints the last n.
     "faults": cases_of("test_nth_failures"),
     # Caches on disk with files that were changed, truncated or mixed up.
     "stores": cases_of("test_record_store"),
 }
-# The number of cases in a turn: a second or a few.
+# Number of cases in a turn, which take a second or a few.
 TURN = {
     "data sets": 5,
     "native loaders": 5,
+    "products": 5,
     "files": 200,
     "images": 50,
     "workers": 2,
@@ -183,7 +208,7 @@ TURN = {
 
 
 def run(names: list[str], seconds: float, first: dict[str, int], most: int | None) -> dict[str, tuple[int, list[int]]]:
-    """Returns the number of cases and the seeds that failed, by campaign."""
+    """Returns for each campaign the number of cases and the seeds of the failed ones."""
     found: dict[str, tuple[int, list[int]]] = {name: (0, []) for name in names}
     deadline = time.monotonic() + seconds
     with tempfile.TemporaryDirectory() as folder:
@@ -212,7 +237,7 @@ def next_seeds() -> dict[str, int]:
 
 
 def append_record(name: str, cases: str, finds: list[Any], minutes: float) -> None:
-    """Adds a line about a run to the record."""
+    """Appends a line on a run to the record."""
     today = datetime.date.today().isoformat()
     with RECORD.open("a") as record:
         found = ", ".join(map(str, finds)) or "none"
@@ -229,7 +254,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--only", choices=CAMPAIGNS)
     parser.add_argument("--first", type=int, help="seed; then nothing is recorded")
-    parser.add_argument("--cases", type=int, help="so many of each; then nothing is recorded")
+    parser.add_argument("--cases", type=int, help="number of cases of each campaign; then nothing is recorded")
     arguments = parser.parse_args()
     import repository_path  # noqa: F401
     import torchvision_shim  # noqa: F401

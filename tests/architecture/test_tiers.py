@@ -104,7 +104,7 @@ def test_a_tier_that_is_none_is_named() -> None:
 def test_some_cases_of_every_campaign_find_nothing(name: str, run_child: Any) -> None:
     result = run_child(
         f"import sys, campaign; sys.argv[1:] = ['--only', {name!r}, '--first', '1', '--cases', '8']; campaign.main()",
-        timeout=300,
+        timeout=600,
     )
     assert result.stdout.splitlines()[-1] == f"{name}: 8 cases from seed 1 on, 0 failed"
 

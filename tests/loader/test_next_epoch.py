@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import recipes
 import torch
+from image_folders import make_clean_folder
 from torchvision.datasets import ImageFolder
 
 import fastload
@@ -77,7 +78,7 @@ def test_closing_drops_the_epoch_that_was_begun(clean_folder: Path) -> None:
 
 
 class Once:
-    """A trace that raises `error`, once, in front of line `number` of those that _begin_early() leads to."""
+    """A trace that raises `error` once, before line `number` of the lines that _begin_next_epoch() leads to."""
 
     def __init__(self, number: int, error: type[BaseException]) -> None:
         self.has_raised = False
@@ -102,15 +103,19 @@ def is_inside(frame: FrameType | None, function: str) -> bool:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, pytest.param(MemoryError, marks=pytest.mark.slow)])
-def test_what_fails_while_the_next_epoch_is_begun_changes_neither(
-    clean_folder: Path, error: type[BaseException]
-) -> None:
-    """At any line, and also where the user goes on with next() behind it."""
-    loader = make_loader(clean_folder, recipes.evaluation(48))
+def test_what_fails_while_the_next_epoch_is_begun_changes_neither(tmp_path: Path, error: type[BaseException]) -> None:
+    """The error may come at any line, and the user may go on with next() after it.
+
+    There are several hundred lines, with three epochs for each, so an epoch is six small batches: two more than are
+    under way.
+    """
+    loader = make_loader(make_clean_folder(tmp_path, 6), recipes.evaluation(16), batch_size=1)
     expected = recipes.bytes_of(loader)
+    assert len(expected) == 6
     for number in range(1000):
         once = Once(number, error)
-        iterator, found = iter(loader), []
+        iterator = iter(loader)
+        found = recipes.bytes_of([next(iterator) for _ in range(5)])
         sys.settrace(once)
         try:
             while True:
