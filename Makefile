@@ -4,9 +4,9 @@
 #                environments, builds, sanitizers
 # make weekly    runs what make test-all leaves out: further cases, clang, aarch64, other builds
 # make campaign MINUTES=60   makes loaders, files and faults at random for so long; tests/campaign.py; a line in
-#                docs/campaigns.md
-# make fuzz MINUTES=60       runs the targets of fuzz/ under libFuzzer for so long; needs clang; lines in docs/campaigns.md
-# make soak MINUTES=30       runs the same loaders again and again: memory, threads, descriptors; a line in docs/campaigns.md
+#                tests/campaigns.md
+# make fuzz MINUTES=60       runs the targets of fuzz/ under libFuzzer for so long; needs clang; lines in tests/campaigns.md
+# make soak MINUTES=30       runs the same loaders again and again: memory, threads, descriptors; a line in tests/campaigns.md
 # make lint      checks all files; make check those that differ from the last commit
 # make unit      builds and runs tests/unit; make cpp the unit tests of the core; both take ARGS
 # make bench     sets everything up in .venv, compares fastload with torch and draws a chart in benchmarks/results;

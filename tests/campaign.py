@@ -1,8 +1,8 @@
-"""Runs checks that could go on for ever, for as long as you like: `make campaign MINUTES=60`.
+"""Checks that could go on for ever, for as long as one likes: `make campaign MINUTES=60`.
 
-Each campaign makes its cases from seeds and compares fastload with torch or Pillow. The campaigns take turns. A run
-begins with the seed at which the run before ended, so no case comes twice. Finds are printed with their seeds, and the
-run becomes a line of docs/campaigns.md, to be committed. `ARGS="--only files"` runs one campaign, and
+Each campaign makes its cases from seeds and compares fastload with torch or Pillow. They take turns; a run begins with
+the seed at which the run before has ended, so that no case comes twice. What was found is printed with its seed, and
+the run becomes a line of docs/campaigns.md, which is committed. `ARGS="--only files"` runs one of them, and
 `ARGS="--only files --first 1234 --cases 1"` one case again.
 
 The campaign `products` runs the cases that tests/tiers.py keeps out of CI by its limits, a case for each seed, and
@@ -47,7 +47,7 @@ Check = Callable[[int], None]
 
 
 def cases_of(module: str) -> Callable[[Path], Check]:
-    """Calls assert_case of a module of tests for each seed."""
+    """What a module of tests calls assert_case, for each seed."""
 
     def check(_: Path) -> Check:
         assert_case: Check = importlib.import_module(module).assert_case
@@ -57,7 +57,7 @@ def cases_of(module: str) -> Callable[[Path], Check]:
 
 
 def cases_in_children(module: str) -> Callable[[Path], Check]:
-    """Calls run_case of a module of tests for each seed, in a process of its own, which may take two minutes."""
+    """What a module of tests calls run_case, for each seed in a process of its own, which may take two minutes."""
 
     def check(folder: Path) -> Check:
         from image_folders import make_mixed_folder
@@ -81,14 +81,14 @@ def cases_in_children(module: str) -> Callable[[Path], Check]:
 
 
 def check_native_loaders(folder: Path) -> Check:
-    """Compares loaders made at random over files of every kind with torch's loader."""
+    """Loaders made at random over files of every kind, against torch's loader."""
     module = importlib.import_module("test_random_loaders")
     root = module.make_odd_folder(folder)
     return lambda seed: module.assert_case(seed, root)
 
 
 def check_files(_: Path) -> Check:
-    """Compares damaged JPEGs with Pillow: the pixels, or type and text of the error."""
+    """Damaged JPEGs: pixels, or type and text of the error, against Pillow."""
     from image_folders import SUBSAMPLINGS, synthetic_image
     from PIL import Image
 
@@ -132,7 +132,7 @@ def check_files(_: Path) -> Check:
 
 
 def check_states(folder: Path) -> Check:
-    """Compares a loader that is stopped and resumed with a run without a stop, for all samplers, stops and settings."""
+    """Every sampler, stop and setting of a loader that is stopped and resumed, against the run without a stop."""
     module = importlib.import_module("test_exact_resume")
     root = module.make_folder(folder)
     return lambda seed: module.assert_case(seed, root)
@@ -168,26 +168,26 @@ CAMPAIGNS = {
     "files": check_files,
     # Damaged JPEGs that programs open with Pillow: the native opener against Pillow alone.
     "images": cases_of("test_damaged_images"),
-    # Loaders are made, iterated over, dropped, closed and forked in several threads at once, while the program draws.
+    # Loaders in several threads at once: made, iterated over, dropped, closed, forked, while the program draws.
     "workers": cases_of("loader_stress"),
     "state": check_states,
-    # The same for streams, whether they say where they stand or not.
+    # The same of streams, whether they tell where they stand or not.
     "streams": cases_of("test_stream_states"),
-    # The programs and recipes of tests/worker_state with more arguments of the loader than its tests.
+    # What tests/worker_state has, with more arguments of the loader than its tests: each 5 times as many cases.
     "programs": cases_of("test_worker_programs"),
     "recipes": cases_of("test_training_recipes"),
     # Boxes of RandomResizedCrop against torchvision's.
     "boxes": cases_of("test_torch_draws"),
-    # Exceptions that handlers of signals raise at random moments of iter() and next().
+    # Exceptions that signals' handlers raise at random moments of iter() and next().
     "signals": cases_in_children("random_signals"),
     # Limits on memory, descriptors, threads and the size of files, from too low to high enough.
     "limits": cases_in_children("random_limits"),
-    # The n-th call of one kind fails with one setting, for all n; prints the last n.
+    # One setting and kind of call, of which the n-th fails, for all n; prints the last.
     "faults": cases_of("test_nth_failures"),
     # Caches on disk with files that were changed, truncated or mixed up.
     "stores": cases_of("test_record_store"),
 }
-# Number of cases in a turn, which take a second or a few.
+# Cases in a turn: a second or a few.
 TURN = {
     "data sets": 5,
     "native loaders": 5,
@@ -208,7 +208,7 @@ TURN = {
 
 
 def run(names: list[str], seconds: float, first: dict[str, int], most: int | None) -> dict[str, tuple[int, list[int]]]:
-    """Returns for each campaign the number of cases and the seeds of the failed ones."""
+    """Number of cases and the seeds of those that failed, by campaign."""
     found: dict[str, tuple[int, list[int]]] = {name: (0, []) for name in names}
     deadline = time.monotonic() + seconds
     with tempfile.TemporaryDirectory() as folder:
@@ -230,14 +230,14 @@ def run(names: list[str], seconds: float, first: dict[str, int], most: int | Non
 
 
 def next_seeds() -> dict[str, int]:
-    """Returns for each campaign the seed after the last one in the record."""
+    """For each campaign the seed behind those that the record tells of."""
     text = RECORD.read_text()
     ends = {name: re.findall(rf"\| {name} \| \d+\.\.(\d+) \|", text) for name in CAMPAIGNS}
     return {name: max(map(int, found), default=9_999) + 1 for name, found in ends.items()}
 
 
 def append_record(name: str, cases: str, finds: list[Any], minutes: float) -> None:
-    """Appends a line on a run to the record."""
+    """Adds a line on a run to the record."""
     today = datetime.date.today().isoformat()
     with RECORD.open("a") as record:
         found = ", ".join(map(str, finds)) or "none"
@@ -254,7 +254,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--only", choices=CAMPAIGNS)
     parser.add_argument("--first", type=int, help="seed; then nothing is recorded")
-    parser.add_argument("--cases", type=int, help="number of cases of each campaign; then nothing is recorded")
+    parser.add_argument("--cases", type=int, help="so many of each; then nothing is recorded")
     arguments = parser.parse_args()
     import repository_path  # noqa: F401
     import torchvision_shim  # noqa: F401

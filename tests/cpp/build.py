@@ -39,8 +39,8 @@ FLAVORS = {
     "fuzz": "-O1 -g1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer",
 }
 
-# Options of the tests themselves: to optimise them takes longer than it saves when they run.
-OPTIONS_OF_TESTS = {"asan": "-O0"}
+# Flags for the tests themselves: optimising them takes longer than it saves when they run. SANITIZED: see rounds.h.
+OF_TESTS = {"asan": "-O0 -DFASTLOAD_SANITIZED", "tsan": "-DFASTLOAD_SANITIZED"}
 
 # The headers that most tests include. They are compiled once and put in front of every test.
 PRELUDE = [
@@ -48,7 +48,7 @@ PRELUDE = [
     *("memory", "mutex", "optional", "random", "sstream", "string", "thread", "vector"),
 ]
 
-# Compilers of the flavors that test a compiler.
+# The flavors that are about their compiler.
 COMPILERS = {"clang": "clang++", "aarch64": "aarch64-linux-gnu-g++"}
 
 INCLUDE_FOLDERS = [ROOT / "csrc", ROOT / "tests", ROOT / "tests" / "cpp"]
@@ -123,12 +123,10 @@ def write_ninja_file(flavor: str, build_dir: Path) -> None:
     if flavor != "quick":
         sources += core
     lines += [f"build {object_of(s)}: compile {s}" for s in sources]
-    flags_of_tests = f"  flags = $flags {OPTIONS_OF_TESTS.get(flavor, '')}"
+    flags_of_tests = f"  flags = $flags {OF_TESTS.get(flavor, '')}"
     write_if_changed(build_dir / "prelude.h", "".join(f"#include <{name}>\n" for name in PRELUDE))
     lines.append(f"build prelude.h.gch: precompile prelude.h\n{flags_of_tests}")
-    lines += [
-        f"build {object_of(s)}: compile {s} | prelude.h.gch\n{flags_of_tests} -include prelude.h" for s in tests
-    ]
+    lines += [f"build {object_of(s)}: compile {s} | prelude.h.gch\n{flags_of_tests} -include prelude.h" for s in tests]
     lines += [f"build {object_of(s)}: compile {s}\n  flags = $flags -fPIC" for s in fake_cuda]
     lines.append(f"build {FAKE_RUNTIME}: link_runtime {' '.join(object_of(s) for s in fake_cuda)}")
     lines.append(

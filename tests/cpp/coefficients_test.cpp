@@ -12,6 +12,7 @@
 #include "guarded_memory.h"
 #include "kernel_variants.h"
 #include "kernels/idct.h"
+#include "rounds.h"
 
 namespace fastload {
 namespace {
@@ -406,8 +407,8 @@ TEST_CASE(packed_bytes_that_no_packer_writes_mean_what_the_note_says) {
 
 TEST_CASE(any_packed_bytes_mean_the_same_in_all_tables) {
     std::mt19937 random(4);
-    int whole = 0;
-    for (int round = 0; round < 100000; ++round) {
+    std::uint64_t whole = 0;
+    for (std::uint64_t round = 0; round < testing::rounds(100000); ++round) {
         Bytes bytes = random_bytes(random, random() % 200);
         // Half of the heads have few values, so that more than one block fits.
         for (std::size_t i = 0; i < bytes.size() && round % 2 == 0; ++i) {
@@ -422,7 +423,7 @@ TEST_CASE(any_packed_bytes_mean_the_same_in_all_tables) {
         const KernelTable& scalar = *runnable_kernel_tables().end()[-1];
         CHECK(result.samples == inverse_dct_of(scalar, unpacked(bytes, count), quantization));
     }
-    CHECK(whole > 10000);
+    CHECK(whole > testing::rounds(10000));
 }
 
 }  // namespace fastload

@@ -9,6 +9,7 @@
 #include "check.h"
 #include "engine/cache/decode_cache.h"
 #include "entropy_indexes.h"
+#include "rounds.h"
 #include "running_store.h"
 
 namespace fastload {
@@ -81,7 +82,7 @@ TEST_CASE(an_index_from_a_damaged_store_is_the_one_that_was_kept) {
     const std::vector<std::string> whole = {folder.read(names[0]), folder.read(names[1])};
     std::uint64_t hits = 0;
     std::uint64_t misses = 0;
-    for (std::uint64_t seed = 0; seed < 10'000; ++seed) {
+    for (std::uint64_t seed = 0; seed < testing::rounds(10'000); ++seed) {
         std::mt19937_64 random(seed);
         const std::size_t which = seed % 2;
         std::string damaged = whole[which];
@@ -104,8 +105,8 @@ TEST_CASE(an_index_from_a_damaged_store_is_the_one_that_was_kept) {
         misses += cache.counters().misses;
         folder.write(names[which], whole[which]);
     }
-    CHECK(hits > 10'000);
-    CHECK(misses > 10'000);
+    CHECK(hits > testing::rounds(10'000));
+    CHECK(misses > testing::rounds(10'000));
 }
 
 // What somebody writes who has the key, and so can make all checks right.
@@ -119,7 +120,7 @@ TEST_CASE(a_directory_of_anything_with_right_checks_names_no_place_outside_of_it
     int error = 0;
     CHECK(read_record_directory(folder.descriptor(), name, RecordKind::kIndex, kIndexRevision, key, false, &directory,
                                 &error) == RecordFileVerdict::kGood);
-    for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+    for (std::uint64_t seed = 0; seed < testing::rounds(1000); ++seed) {
         std::mt19937_64 random(seed);
         RecordDirectory hostile = directory;
         for (DirectoryEntry& entry : hostile.entries) {

@@ -20,6 +20,7 @@
 #include "engine/cache/record_merge.h"
 #include "failing_allocation.h"
 #include "hooked_calls.h"
+#include "rounds.h"
 #include "running_store.h"
 
 namespace fastload {
@@ -120,7 +121,7 @@ TEST_CASE(each_call_of_the_system_may_fail_once_and_no_record_is_wrong) {
                                             {RecordKind::kIndex, HookedCalls::kMovesOneByte, 3},
                                             {RecordKind::kCoefficients, EIO, 3}}) {
         bool was_reached = true;
-        for (int n = 1; was_reached; n += step) {
+        for (int n = 1; was_reached; n += testing::stride(step)) {
             testing::current_variant() =
                 record_kind_name(kind) + std::string(", call ") + std::to_string(n) + ", " + std::to_string(error);
             const RecordFolder folder;
@@ -167,7 +168,7 @@ TEST_CASE(a_process_that_is_killed_at_any_call_of_the_system_leaves_nothing_wron
     const HashKey key = store_key();
     for (const auto& [kind, is_merging] :
          {std::make_pair(RecordKind::kIndex, false), {RecordKind::kIndex, true}, {RecordKind::kCoefficients, false}}) {
-        for (int n = 1;; n += kind == RecordKind::kIndex ? 1 : 3) {
+        for (int n = 1;; n += testing::stride(kind == RecordKind::kIndex ? 1 : 3)) {
             testing::current_variant() =
                 record_kind_name(kind) + std::string(is_merging ? ", merging, call " : ", call ") + std::to_string(n);
             const RecordFolder folder;

@@ -17,6 +17,7 @@
 #include "failing_allocation.h"
 #include "hooked_calls.h"
 #include "large_records.h"
+#include "rounds.h"
 
 namespace fastload {
 namespace {
@@ -417,7 +418,7 @@ TEST_CASE(of_damaged_records_right_bytes_are_read_or_such_as_their_own_checks_re
     CHECK(name.substr(name.size() - 4) == ".dat");
     const std::string good = folder.read(name);
     std::array<std::size_t, 4> reads = {};
-    for (std::uint64_t seed = 0; seed < 600; ++seed) {
+    for (std::uint64_t seed = 0; seed < testing::rounds(600); ++seed) {
         testing::current_variant() = "seed " + std::to_string(seed);
         std::mt19937_64 random(seed);
         folder.write(name, testing::damaged(good, &random));
@@ -436,7 +437,7 @@ TEST_CASE(of_damaged_records_right_bytes_are_read_or_such_as_their_own_checks_re
     }
     testing::current_variant() = "";
     for (const LargeRead read : {LargeRead::kUnread, LargeRead::kWrong, LargeRead::kRight}) {
-        CHECK(reads[static_cast<std::size_t>(read)] > 100);
+        CHECK(reads[static_cast<std::size_t>(read)] > testing::rounds(100));
     }
 }
 

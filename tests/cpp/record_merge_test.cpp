@@ -10,6 +10,7 @@
 #include "check.h"
 #include "failing_allocation.h"
 #include "hooked_calls.h"
+#include "rounds.h"
 #include "running_store.h"
 
 namespace fastload {
@@ -154,7 +155,7 @@ TEST_CASE(merging_that_is_interrupted_loses_nothing_and_leaves_nothing) {
     const HashKey key = store_key();
     for (const int error : {ENOSPC, EIO}) {
         bool was_reached = true;
-        for (int n = 1; was_reached; ++n) {
+        for (int n = 1; was_reached; n += testing::stride(1)) {
             testing::current_variant() = "call " + std::to_string(n);
             const RecordFolder folder;
             fill_files(folder, 3, 2, 100);

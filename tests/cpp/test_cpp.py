@@ -42,6 +42,11 @@ WITHOUT_RANDOMISATION = ["setarch", "-R"] if shutil.which("setarch") else []
 # A thread of the test before may still be ending where the next one forks; the child could start none then.
 MAY_FORK = ["env", "TSAN_OPTIONS=die_after_fork=0"]
 
+# Long loops of the unit tests run a tenth of their rounds under sanitizers; tests/cpp/rounds.h.
+ROUNDS = pytest.mark.parametrize(
+    "rounds", [[], pytest.param(["env", "FASTLOAD_ALL_ROUNDS=1"], marks=pytest.mark.weekly)], ids=["tenth", "all"]
+)
+
 
 def run_to_end(*command: object, timeout: float = MAX_SECONDS) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -83,7 +88,7 @@ def test_unit_tests_pass_as_clang_compiles_them() -> None:
 
 @pytest.mark.weekly
 def test_unit_tests_pass_on_aarch64() -> None:
-    """There the compiler would fuse multiplications and additions, and char is unsigned."""
+    """Its compiler would fuse multiplications and additions, and its char is unsigned."""
     emulator = next(filter(shutil.which, ("qemu-aarch64-static", "qemu-aarch64")), None)
     if shutil.which(build.COMPILERS["aarch64"]) is None or emulator is None:
         pytest.skip("no compiler or emulator. Debian, Ubuntu: apt install g++-aarch64-linux-gnu qemu-user-static")
@@ -92,12 +97,14 @@ def test_unit_tests_pass_on_aarch64() -> None:
     assert " passed, 0 failed" in run(emulator, "-L", AARCH64_LIBRARIES, unit_tests, timeout=1800)
 
 
-def test_unit_tests_pass_under_address_and_undefined_behaviour_sanitizers(asan: Path) -> None:
-    assert " passed, 0 failed" in run(asan / "unit_tests")
+@ROUNDS
+def test_unit_tests_pass_under_address_and_undefined_behaviour_sanitizers(rounds: list[str], asan: Path) -> None:
+    assert " passed, 0 failed" in run(*rounds, asan / "unit_tests")
 
 
-def test_unit_tests_pass_under_thread_sanitizer(tsan: Path) -> None:
-    assert " passed, 0 failed" in run(*MAY_FORK, *WITHOUT_RANDOMISATION, tsan / "unit_tests")
+@ROUNDS
+def test_unit_tests_pass_under_thread_sanitizer(rounds: list[str], tsan: Path) -> None:
+    assert " passed, 0 failed" in run(*rounds, *MAY_FORK, *WITHOUT_RANDOMISATION, tsan / "unit_tests")
 
 
 def test_ring_that_waits_for_all_it_must_has_no_wrong_data_on_the_fake_runtime(asan: Path) -> None:
