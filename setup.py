@@ -101,9 +101,9 @@ class BuildExtensions(Base):
         super().build_extensions()
 
     def compile_bindings(self) -> list[str]:
-        """Compiles the bindings, hardly optimised: they are called once per batch, and optimising takes most time.
+        """Compiles the bindings with little optimisation: it is most of their compile time, and they run once a batch.
 
-        The object files are linked after the others, so that the optimised copy of an inline function in both is kept.
+        They are linked after the other files, so that the optimised copy of an inline function in both is kept.
         """
         return self.compiler.compile(
             BINDINGS,

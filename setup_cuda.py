@@ -36,11 +36,11 @@ class Toolkit:
         return Toolkit(nvcc, int(release[1])) if release else None
 
     def library_folders(self) -> list[str]:
-        """Where nvcc itself looks for the runtime: layouts differ, and nvcc may be a script that calls another."""
+        """Returns nvcc's own folders of the runtime: layouts differ, and nvcc may be a script around another."""
         return re.findall(r'"-L([^"]+)"', run(self.nvcc, "--dryrun", "-c", SOURCE).stderr)
 
     def compile(self, include: str, folder: str) -> str:
-        """The object file of the kernels."""
+        """Compiles the kernels and returns their object file."""
         compiled = Path(folder, "convert_kernels.o")
         compiled.parent.mkdir(parents=True, exist_ok=True)
         options = ["-std=c++17", "-O3", f"-I{include}", "-Xcompiler=-fPIC,-fvisibility=hidden", *self.generated_code()]
@@ -51,7 +51,7 @@ class Toolkit:
         return str(compiled)
 
     def generated_code(self) -> list[str]:
-        """nvcc's options for the GPUs; without a list, also PTX of the newest known, for those to come."""
+        """Returns nvcc's options for the GPUs; without a list, also for PTX of the newest one, for future GPUs."""
         names = re.split(r"[ ;]+", os.environ.get("TORCH_CUDA_ARCH_LIST", "").strip(" ;"))
         if names == [""]:
             known = run(self.nvcc, "--list-gpu-code").stdout.split()
@@ -74,7 +74,7 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
 
 
 def choose_toolkit(torch_cuda: str | None) -> Toolkit | None:
-    """What to build the kernels with beside a torch built with this version of CUDA, if it was; None: build none."""
+    """Returns the toolkit for kernels beside a torch built with this version of CUDA, if any; None to build none."""
     choice = os.environ.get("FASTLOAD_CUDA", "auto")
     if choice not in ("auto", "0", "1"):
         sys.exit(f"fastload: FASTLOAD_CUDA must be auto, 0 or 1, got {choice!r}.")
@@ -93,7 +93,7 @@ def is_required() -> bool:
 
 
 def report_failure(error: Exception) -> str:
-    """One sentence on why the kernels were not built. Ends the build where they are required."""
+    """Returns a sentence on why the kernels were not built. Ends the build if they are required."""
     output = (getattr(error, "stderr", None) or str(error)).strip()
     reason = next((line for line in output.splitlines() if "error" in line), output.partition("\n")[0]).strip()
     sentence = f"fastload: the CUDA kernels cannot be built ({reason})"

@@ -1,4 +1,4 @@
-"""What every kind of test shares: a torchvision that imports, the corpora, and children with a time limit."""
+"""Shared by all tests: a torchvision that imports, the corpora, and children with a time limit."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ TESTS = Path(__file__).resolve().parent
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Torch's worker processes are what threads are compared with, and data sets of tests cannot be pickled: what they get
-# of them is what a fork leaves. Python 3.14 has another default.
+# Threads are compared with torch's worker processes, and the tests' data sets cannot be pickled, so the processes must
+# be forked. Python 3.14 has another default.
 if sys.version_info >= (3, 14):
     multiprocessing.set_start_method("fork")
 
@@ -84,7 +84,7 @@ def _own_cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
 
 @pytest.fixture(scope="session", autouse=True)
 def _impatient_torch() -> Iterator[None]:
-    """torch waits 5 s for each worker process that does not end by itself, as those that have raised often do not."""
+    """Shortens torch's wait of 5 s for worker processes that do not end by themselves, as after an exception."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(torch.utils.data._utils, "MP_STATUS_CHECK_INTERVAL", 0.5)
         yield
@@ -92,7 +92,7 @@ def _impatient_torch() -> Iterator[None]:
 
 @pytest.fixture
 def believed_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
-    """torch says that there is a CUDA device. What is asked of the device itself is not answered."""
+    """Makes torch say that there is a CUDA device. The device itself answers nothing."""
     if not hasattr(torch, "accelerator"):
         pytest.skip("torch before 2.6 has no torch.accelerator to make believe")
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
@@ -102,7 +102,7 @@ def believed_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def corpora() -> Path:
-    """The folder of test images made by others: $FASTLOAD_CORPORA, else shared/corpora beside the repository."""
+    """Returns the folder of third-party test images: $FASTLOAD_CORPORA, else shared/corpora beside the repository."""
     folder = Path(os.environ.get("FASTLOAD_CORPORA", TESTS.parent.parent / "shared" / "corpora"))
     if not (folder / "MANIFEST.tsv").exists():
         pytest.skip(f"no test images in {folder}; name their folder in FASTLOAD_CORPORA")
@@ -111,7 +111,7 @@ def corpora() -> Path:
 
 @pytest.fixture
 def no_thread_switches() -> Iterator[None]:
-    """A thread that holds the GIL keeps it until it lets go of it."""
+    """Lets a thread that holds the GIL keep it until it releases it."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1000)
     yield
@@ -120,7 +120,7 @@ def no_thread_switches() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def warm_python() -> Iterator[WarmPython]:
-    """Started with the first child that may be warm."""
+    """Starts a warm process when the first child asks for one."""
     python = WarmPython()
     yield python
     python.close()
@@ -164,7 +164,7 @@ def run_child(tmp_path: Path, request: pytest.FixtureRequest) -> RunChild:
 
 
 def run_python(code: str, cwd: Path, timeout: float, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """The same as WarmPython.run, with an interpreter of its own."""
+    """Does what WarmPython.run does, with a new interpreter."""
     command = [sys.executable, "-c", code]
     pipe = subprocess.PIPE
     # A session, so that what the child started can be killed with it.

@@ -57,12 +57,12 @@ print("equal bytes:", fastload.build_info())
 
 @dataclass(frozen=True)
 class Steps:
-    """What the documents say, in order.
+    """The documents' steps, in order.
 
     Attributes:
-        packages: Of Debian.
-        environment: Commands that make the virtual environment, and the one that activates it.
-        commands: The README's, without those over the user's own images.
+        packages: Names of Debian's packages.
+        environment: Commands that make and activate the virtual environment.
+        commands: The README's commands, without the ones for the user's own images.
     """
 
     packages: list[str]
@@ -85,7 +85,7 @@ def documented_steps() -> Steps:
 
 
 def new_system(suite: str, steps: Steps) -> BareSystem:
-    """A system with the packages, a user, a copy of the checkout and the virtual environment."""
+    """Makes a system with the packages, a user, a copy of the checkout and the virtual environment."""
     system = BareSystem.make(suite, ROOT / "build" / "fresh" / suite)
     packages = shlex.join(steps.packages)
     must(system, f"apt-get -qq update && apt-get -qq install --yes --no-install-recommends {packages}")
@@ -108,7 +108,7 @@ def must(system: BareSystem, command: str, *, user: str = "root", folder: str = 
 
 
 def run_readme(suite: str, steps: Steps, arguments: dict[str, str], record: Callable[[RECORD], None]) -> bool:
-    """Whether all of the README's commands succeed."""
+    """Runs all of the README's commands; returns whether they succeed."""
     began = time.monotonic()
     try:
         system = new_system(suite, steps)
@@ -132,7 +132,7 @@ def seconds(began: float) -> float:
 
 
 def run_image(stage: str, record: Callable[[RECORD], None]) -> bool:
-    """Whether all steps of a stage of the Dockerfile succeed, and its loader has torch's bytes."""
+    """Runs the steps of a stage of the Dockerfile; returns whether they succeed and its loader has torch's bytes."""
     builder = ImageBuilder((ROOT / "Dockerfile").read_text(), ROOT, ROOT / "build" / "fresh" / "images")
     began = time.monotonic()
     try:

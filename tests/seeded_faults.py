@@ -3,8 +3,8 @@
     python tests/seeded_faults.py               # all; some minutes, most of them for the first build
     python tests/seeded_faults.py shrink sort   # those whose names contain one of these words
 
-Works in a copy of the tree, build/seeded_faults, which the next run builds on. For each fault the tests of `make test`
-are run until one fails, those of its own suites first. Exits with 1 where a fault is caught by none.
+Works in a copy of the tree, build/seeded_faults, which the next run builds on. For each fault runs the tests of `make
+test` until one fails, the fault's own suites first. Exits with 1 if no test catches a fault.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Fault:
     """One place of the product with other words in it.
 
     Attributes:
-        path: Of the file, which contains `text` once.
+        path: The file, which contains `text` once.
         suites: The files and folders of tests where a failure is expected.
     """
 
@@ -120,7 +120,7 @@ FAULTS = [
 
 
 def copy_tree(to: Path) -> None:
-    """Leaves what was built there. What differs gets the time of now, so that it is compiled again."""
+    """Copies files that differ, with the time of now, so that they are compiled again; keeps what was built there."""
     names = {name.as_posix() for name in checkout.files()}
     for path in sorted(to.rglob("*")):
         name = path.relative_to(to)
@@ -140,7 +140,7 @@ def build(root: Path) -> None:
 
 
 def failing_test(root: Path, suites: list[str]) -> str | None:
-    """The first test of `make test` that fails, or None."""
+    """Returns the first test of `make test` that fails, or None."""
     result = subprocess.run(
         [*f"{sys.executable} -m pytest -q -x -n 2 --dist loadgroup --tier test --deselect".split(), SELF_TEST, *suites],
         cwd=root,

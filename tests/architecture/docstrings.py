@@ -26,7 +26,7 @@ from fastload._tools.verify._report import BatchDifference, SampleDifference
 
 SECTIONS = ("Args", "Attributes", "Returns", "Yields", "Raises", "Example")
 OF_ENTRIES = ("Args", "Attributes", "Raises")
-# What users get and cannot find below `fastload`.
+# Objects that users get and cannot find below `fastload`.
 NOT_EXPORTED = {
     "Explanation": Explanation,
     "ExplanationRow": ExplanationRow,
@@ -55,7 +55,7 @@ class Documented:
 
     @property
     def function(self) -> Any:
-        """What runs: the function itself, a property's getter, a class's own ``__init__``; None where there is none."""
+        """The code that runs: the function, a property's getter, a class's own ``__init__``; None if there is none."""
         if isinstance(self.value, type):
             init = vars(self.value).get("__init__")
             return init if not hasattr(self.value, "__dataclass_fields__") else None
@@ -63,7 +63,7 @@ class Documented:
 
     @property
     def parameters(self) -> list[str]:
-        """Of the function, but the first of a method; of a property and a class without ``__init__`` none."""
+        """The parameters of the function, without `self`; none for a property and a class without ``__init__``."""
         if self.function is None or isinstance(self.value, property):
             return []
         names = list(inspect.signature(self.function).parameters)
@@ -86,23 +86,23 @@ class Documented:
 
     @property
     def sections(self) -> dict[str, str]:
-        """name -> its lines, without their indentation."""
+        """The lines of each section, without their indentation."""
         heads = list(_HEAD.finditer(self.text))
         return {head[1]: _indented_lines(self.text[head.end() + 1 :]) for head in heads}
 
     def entries(self, section: str) -> list[str]:
-        """The names that a section explains."""
+        """Returns the names that a section explains."""
         lines = self.sections.get(section, "").splitlines()
         return [name for line in lines if (entry := _ENTRY.match(line)) for name in entry[1].split(", ")]
 
     def lines_of_no_entry(self, section: str) -> list[str]:
-        """Lines of a section of entries that are neither the beginning of one nor indented below it."""
+        """Returns lines of a section of entries that neither begin an entry nor are indented below one."""
         lines = self.sections.get(section, "").splitlines()
         return [line for line in lines if line and not line.startswith(" ") and not _ENTRY.match(line)]
 
     @property
     def raised(self) -> set[str]:
-        """Names in the ``raise`` statements of the function's own body: ``ValueError``."""
+        """The names in the ``raise`` statements of the function's own body: ``ValueError``."""
         return set() if self.function is None else _raised_in(self.function)
 
     @property
@@ -128,12 +128,12 @@ def _raised_in(function: Any) -> set[str]:
 
 
 def own_bases(kind: type) -> list[type]:
-    """The class and its bases that fastload defines."""
+    """Returns the class and its bases that fastload defines."""
     return [base for base in kind.__mro__ if base.__module__.partition(".")[0] == "fastload"]
 
 
 def exception_named(name: str) -> type[BaseException] | None:
-    """Python's, fastload's or, with its module's name before it, any module's exception; None where it is none."""
+    """Returns an exception of Python, of fastload or, with its module's name before it, of any module; else None."""
     module, _, last = name.rpartition(".")
     homes = [importlib.import_module(module)] if module else [importlib.import_module("builtins"), fastload]
     found = next((getattr(home, last) for home in homes if hasattr(home, last)), None)
@@ -142,7 +142,7 @@ def exception_named(name: str) -> type[BaseException] | None:
 
 @functools.cache
 def documented() -> tuple[Documented, ...]:
-    """Every public name, with the public methods and properties of the classes among them."""
+    """Returns every public name, with the public methods and properties of the classes among them."""
     exported = {name: getattr(fastload, name) for name in fastload.__all__ if name != "__version__"}
     found = {}
     for name, value in {**exported, **NOT_EXPORTED}.items():
@@ -153,7 +153,7 @@ def documented() -> tuple[Documented, ...]:
 
 
 def members(kind: type) -> Iterator[tuple[str, Any]]:
-    """Its public methods and properties, those of its bases in fastload included."""
+    """Yields the public methods and properties of a class and of its bases in fastload."""
     seen = set()
     for base in own_bases(kind):
         for name, value in vars(base).items():

@@ -25,7 +25,7 @@ WITH_COMMANDS = {"docs/guide.md"}
 
 
 def is_run(block: Block) -> bool:
-    """Whether run_page() does something with it."""
+    """Returns whether run_page() runs the block."""
     is_command = block.language == "bash" and block.page in WITH_COMMANDS
     return is_command or (block.language == "python" and not block.is_fragment)
 
@@ -47,12 +47,12 @@ def run_page(page: str) -> int:
 
 
 def on_this_machine(code: str) -> str:
-    """`code` with the reader's `gpu` in the place of "cuda", which need not be there."""
+    """Returns `code` with the reader's `gpu` instead of "cuda", which this machine may lack."""
     return code.replace('device="cuda"', "device=gpu")
 
 
 def run_commands(block: Block) -> None:
-    """In a shell whose Python is this one."""
+    """Runs the commands in a shell whose Python is this one."""
     shim = Path("shim", "sitecustomize.py")
     shim.parent.mkdir(exist_ok=True)
     shim.write_text("import torchvision_shim\n")
@@ -62,7 +62,7 @@ def run_commands(block: Block) -> None:
 
 
 def names_of_the_reader() -> dict[str, Any]:
-    """What pages call by these names and do not make, files among it."""
+    """Returns the objects that pages name and do not make, and makes the files that they name."""
     for number in range(12):
         save_jpeg(Path("train", f"class{number % 3}", f"{number:02}.jpg"), number, 90 + 10 * number, 120)
     save_jpeg(Path("cat.jpg"), 1, 500, 375)
@@ -85,7 +85,7 @@ def names_of_the_reader() -> dict[str, Any]:
 
 
 def a_gpu() -> Any:
-    """What `device` gets in the place of "cuda": that where there is one, else a fake GPU, stepped by a thread."""
+    """Returns the `device` for "cuda": the real one if there is a GPU, else a fake GPU that a thread steps."""
     if torch.cuda.is_available():
         return "cuda"
     sys.path.append(str(Path(__file__).resolve().parents[1] / "device"))

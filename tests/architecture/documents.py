@@ -26,8 +26,8 @@ class Block:
     """A fenced block.
 
     Attributes:
-        line: Of its first line of code, from 1.
-        language: The word behind the fence; empty where there is none.
+        line: The line of its first line of code, from 1.
+        language: The word after the fence; empty if there is none.
     """
 
     page: str
@@ -42,7 +42,7 @@ def text_of(page: str) -> str:
 
 
 def blocks(page: str) -> list[Block]:
-    """The fenced blocks of a page, in order."""
+    """Returns the fenced blocks of a page, in order."""
     text = text_of(page)
     return [
         Block(
@@ -57,28 +57,28 @@ def blocks(page: str) -> list[Block]:
 
 
 def prose(page: str) -> str:
-    """The page without its fenced blocks."""
+    """Returns the page without its fenced blocks."""
     return _FENCE.sub("", text_of(page))
 
 
 def headings(page: str) -> list[str]:
-    """With their marks: ``## Install``."""
+    """Returns the headings with their marks: ``## Install``."""
     return re.findall(r"^#+ .+$", prose(page), re.MULTILINE)
 
 
 def anchors(page: str) -> set[str]:
-    """The names that headings have in links, on forges and on the site alike."""
+    """Returns the names of headings in links, on forges and on the site alike."""
     texts = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading.lstrip("# ")) for heading in headings(page))
     return {re.sub(r"[^\w\- ]", "", text).strip().lower().replace(" ", "-") for text in texts}
 
 
 def links(page: str) -> list[str]:
-    """Their targets, code not looked at."""
+    """Returns the targets of the links outside of code."""
     return _LINK.findall(re.sub(r"`[^`\n]*`", "", prose(page)))
 
 
 def commands(page: str) -> Iterator[str]:
-    """The commands of a page's blocks of bash, each in one line and without its comment."""
+    """Yields the commands of a page's blocks of bash, each in one line and without its comment."""
     for block in blocks(page):
         if block.language == "bash":
             yield from commands_of(block)

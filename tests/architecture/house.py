@@ -24,7 +24,7 @@ def rooms(root: Path) -> set[str]:
 
 
 def arrows(root: Path) -> set[tuple[str, str]]:
-    """(room, room whose code it imports)."""
+    """Returns pairs of a room and a room whose code it imports."""
     names = rooms(root)
     found = set()
     for path in (root / "fastload").rglob("*.py"):

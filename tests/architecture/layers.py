@@ -17,8 +17,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# What lies in one folder has levels: a module (a Python file, a C++ source with its header, a folder of these) uses
-# what lies beside it, or beside a folder it is in, only where that has a lower level.
+# The modules of one folder have levels: a module (a Python file, a C++ source with its header, a folder of these) uses
+# another one beside it, or beside a folder it is in, only if that one has a lower level.
 CPP_LEVELS = {
     "base": 0,
     "kernels": 1,
@@ -279,7 +279,7 @@ def matches(path: str, patterns: list[str]) -> bool:
 
 
 def level_violation(own_path: Path, used_path: Path) -> str | None:
-    """What is wrong with a use of one module in another, or None; paths are below the root, without suffix."""
+    """Returns the fault of a use of one module in another, or None; paths are below the root, without suffix."""
     folder = Path(os.path.commonpath([own_path, used_path]))
     levels = LEVELS.get(folder.as_posix())
     if levels is None or own_path == used_path:
@@ -296,21 +296,21 @@ def level_violation(own_path: Path, used_path: Path) -> str | None:
 
 
 def included_paths(path: Path, csrc: Path) -> Iterator[Path]:
-    """What a C++ file includes of the project's headers; below the root, without suffix."""
+    """Yields the project's headers that a C++ file includes; below the root, without suffix."""
     for bracket, header in INCLUDE.findall(path.read_text()):
         if bracket == '"':
             yield Path("csrc", header).with_suffix("")
 
 
 def imported_paths(path: Path, root: Path) -> Iterator[Path]:
-    """What a Python file imports of the package; below the root, without suffix."""
+    """Yields the modules of the package that a Python file imports; below the root, without suffix."""
     for module in imported_modules(ast.parse(path.read_text()), list(path.relative_to(root).parts[:-1])):
         if is_or_lies_in(module, "fastload") and not any(is_or_lies_in(module, name) for name in EXTENSION_MODULES):
             yield module_path(module, root)
 
 
 def circles(root: Path) -> Iterator[tuple[str, str]]:
-    """(folder, what is wrong) for each folder without levels whose modules use each other in a circle."""
+    """Yields (folder, fault) for each folder without levels whose modules use each other in a circle."""
     uses: dict[Path, dict[str, set[str]]] = {}
     files = [
         *((path, included_paths(path, root / "csrc")) for path in cpp_files(root)),
@@ -331,7 +331,7 @@ def circles(root: Path) -> Iterator[tuple[str, str]]:
 
 
 def check_cpp_file(path: Path, csrc: Path) -> Iterator[tuple[str, str]]:
-    """(what is used, what is wrong) for each violation in one C++ file."""
+    """Yields (what is used, fault) for each violation in one C++ file."""
     name = path.relative_to(csrc).as_posix()
     text = path.read_text()
     for bracket, header in INCLUDE.findall(text):
@@ -350,7 +350,7 @@ def check_cpp_file(path: Path, csrc: Path) -> Iterator[tuple[str, str]]:
 
 
 def imported_modules(tree: ast.Module, package: list[str]) -> Iterator[str]:
-    """The dotted names that a module of `package` imports, by statement, by importlib or from sys.modules."""
+    """Yields the dotted names that a module of `package` imports, by statement, by importlib or from sys.modules."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -372,7 +372,7 @@ def is_or_lies_in(module: str, package: str) -> bool:
 
 
 def check_python_file(path: Path, root: Path) -> Iterator[tuple[str, str]]:
-    """(what is used, what is wrong) for each violation in one Python file of the package."""
+    """Yields (what is used, fault) for each violation in one Python file of the package."""
     name = path.relative_to(root).as_posix()
     tree = ast.parse(path.read_text())
     own = path.relative_to(root).with_suffix("")
@@ -393,7 +393,7 @@ def check_python_file(path: Path, root: Path) -> Iterator[tuple[str, str]]:
 
 
 def module_path(module: str, root: Path) -> Path:
-    """Where the code of an imported name is, below the root and without suffix."""
+    """Returns the path of an imported name's code, below the root and without suffix."""
     path = Path()
     for part in module.split("."):
         if (root / path / f"{part}.py").exists():
@@ -414,7 +414,7 @@ def python_files(root: Path) -> list[Path]:
 
 
 def violations(root: Path, exceptions: dict[tuple[str, str], str] | None = None) -> list[str]:
-    """'path: what is wrong' for every violation under root/csrc and root/fastload, and every exception not needed."""
+    """Returns 'path: fault' for every violation under root/csrc and root/fastload and every needless exception."""
     allowed = EXCEPTIONS if exceptions is None else exceptions
     found: list[tuple[str, str, str]] = []
     found += [(folder, "circle", problem) for folder, problem in circles(root)]

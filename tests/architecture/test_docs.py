@@ -12,7 +12,7 @@ DESIGN = (ROOT / "docs" / "design.md").read_text()
 
 
 def levels_in(section: str) -> dict[str, int]:
-    """The rows of a section's table whose second column is a level; a row may be of several folders."""
+    """Returns the rows of a section's table whose second column is a level; a row may name several folders."""
     text = DESIGN.partition(f"## {section}\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (`[^|]*`) \| (\d) \|", text, re.MULTILINE)
     return {name: int(level) for names, level in rows for name in re.findall(r"`(\w+)`", names)}

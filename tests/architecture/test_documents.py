@@ -1,4 +1,4 @@
-"""What a reader meets is true: links lead somewhere, commands exist, the READMEs agree, every public name is there."""
+"""The documents are true: links lead somewhere, commands exist, the READMEs agree, every public name is there."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ import fastload
 from fastload.cli import main
 
 RECORD = "benchmarks/results/amd-epyc.json"
-# Of the systems that the documents speak of; this one may be another.
+# Packages of the systems in the documents; this machine may be another one.
 OF_THE_SYSTEM = {"apt", "conda", "docker", "."}
 OF_THE_READER = {"train.py"}
 PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
@@ -79,7 +79,7 @@ def sections(page: str) -> list[str]:
 
 
 def figures(text: str) -> list[str]:
-    """The numbers of a text, those in names among them."""
+    """Returns the numbers of a text, including numbers in names."""
     return sorted(re.findall(r"\d+(?:\.\d+)?", text))
 
 
@@ -135,7 +135,7 @@ def is_module(words: list[str]) -> bool:
 
 
 def is_fastload_command(arguments: list[str]) -> bool:
-    """Whether there is such a command with such options; nothing is done."""
+    """Returns whether there is such a command with such options, without running it."""
     with contextlib.redirect_stdout(io.StringIO()) as shown, pytest.raises(SystemExit) as end:
         main([arguments[0], "--help"])
     return end.value.code == 0 and all(word in shown.getvalue() for word in arguments if word.startswith("--"))

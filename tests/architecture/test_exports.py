@@ -1,4 +1,4 @@
-"""What `import fastload` offers is what `__all__` says, sorted."""
+"""`import fastload` offers exactly the names in `__all__`, which is sorted."""
 
 from __future__ import annotations
 

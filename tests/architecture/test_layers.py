@@ -48,7 +48,7 @@ NESTED_TREE = {
     "fastload/_pillow/_failures.py": "from . import _pillow\n",
 }
 
-# What is added to which file of the clean tree, and a part of the sentence that reports it.
+# Text that is added to a file of the clean tree, and a part of the sentence that reports it.
 SEEDS = [
     ("csrc/base/status.h", '#include "codec/decoder.h"\n', "base (level 0) uses codec, which is above it (level 2)"),
     ("csrc/codec/decoder.h", '#include "image/crop.h"\n', "codec uses its sibling image (both level 2)"),

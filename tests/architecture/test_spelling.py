@@ -10,7 +10,7 @@ from architecture.test_text import ROOT, text_files
 
 pytest.importorskip("codespell_lib", reason="codespell is in tests/requirements.txt")
 
-# What is meant as it stands.
+# Words that are meant as they stand.
 WORDS = {
     "caf": "a name whose next byte is no UTF-8",
     "mede": "a photographer",

@@ -16,7 +16,7 @@ GPU = pytest.param("cuda", marks=pytest.mark.gpu)
 
 @pytest.fixture(params=["seed 1", "seed 2", GPU])
 def device(request: pytest.FixtureRequest) -> Iterator[DeviceUnderTest]:
-    """A device with a fake GPU, played by a thread in two ways, and a GPU where there is one."""
+    """Returns a device with a fake GPU, which a thread plays in two ways, or with a real GPU if there is one."""
     if request.param == "cuda":
         yield Cuda()
         return
@@ -26,29 +26,29 @@ def device(request: pytest.FixtureRequest) -> Iterator[DeviceUnderTest]:
 
 @pytest.fixture
 def by_hand() -> Fake:
-    """A device with a fake GPU, where nothing happens by itself."""
+    """Returns a device with a fake GPU on which nothing happens by itself."""
     return Fake()
 
 
 @pytest.fixture(scope="session")
 def clean_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """14 clean baseline JPEGs in three classes."""
+    """Makes 14 clean baseline JPEGs in three classes."""
     return make_clean_folder(tmp_path_factory.mktemp("clean"), 14)
 
 
 @pytest.fixture(scope="session")
 def mixed_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Clean JPEGs and files of every other kind."""
+    """Makes clean JPEGs and files of every other kind."""
     return make_mixed_folder(tmp_path_factory.mktemp("mixed"))
 
 
 @pytest.fixture
 def images(clean_folder: Path) -> ImageFolder:
-    """Native, with random choices."""
+    """Returns a native data set with random choices."""
     return ImageFolder(str(clean_folder), recipes.training(32))
 
 
 @pytest.fixture
 def still_images(clean_folder: Path) -> ImageFolder:
-    """Native, without random choices."""
+    """Returns a native data set without random choices."""
     return ImageFolder(str(clean_folder), recipes.evaluation(40, 32))

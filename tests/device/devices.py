@@ -18,10 +18,10 @@ from fastload._delivery._device import _stream_of_process
 
 
 class DeviceUnderTest(Protocol):
-    """What the contract tests need of a device.
+    """The interface that the contract tests need.
 
     Attributes:
-        handle: What DataLoader's `device` gets.
+        handle: The value for DataLoader's `device`.
     """
 
     handle: Any
@@ -30,7 +30,7 @@ class DeviceUnderTest(Protocol):
         """Queues a read on the current stream; what is returned gives the result after synchronize()."""
 
     def stream(self) -> contextlib.AbstractContextManager[Any]:
-        """A new stream, current in the block."""
+        """Returns a context in which a new stream is current."""
 
     def synchronize(self) -> None:
         """Waits for all that was queued."""
@@ -97,7 +97,7 @@ class Cuda:
         self._num_reads = 0
 
     def read(self, tensor: torch.Tensor) -> Callable[[], torch.Tensor]:
-        """One read in two is late, and behind one in three the copies are: whoever does not wait is seen."""
+        """Delays one read in two, and runs the copies after one in three, to expose code that does not wait."""
         assert tensor.device.type == "cuda"
         self._num_reads += 1
         if self._num_reads % 2 == 0:
@@ -149,7 +149,7 @@ def read_all(device: DeviceUnderTest, value: Any) -> Read:
 
 
 def _rebuilt(kind: Any, parts: Any) -> Read:
-    """Apart from read_all(), whose result must not keep the batch alive."""
+    """Rebuilds a structure outside of read_all(), whose result must not keep the batch alive."""
     if isinstance(parts, dict):
         return lambda: kind((key, part()) for key, part in parts.items())
     if hasattr(kind, "_fields"):
@@ -158,14 +158,14 @@ def _rebuilt(kind: Any, parts: Any) -> Read:
 
 
 def host_batches(dataset: Any, num_epochs: int = 1, **arguments: Any) -> list[Any]:
-    """All batches of some epochs without a device."""
+    """Returns all batches of some epochs without a device."""
     torch.manual_seed(3)
     loader = fastload.DataLoader(dataset, **arguments)
     return [batch for _ in range(num_epochs) for batch in loader]
 
 
 def device_batches(device: DeviceUnderTest, dataset: Any, num_epochs: int = 1, **arguments: Any) -> list[Any]:
-    """The same with one. A batch is dropped as soon as its reads are queued, as a training loop does."""
+    """Returns the same with a device. Drops a batch as soon as its reads are queued, as a training loop does."""
     torch.manual_seed(3)
     loader = fastload.DataLoader(dataset, device=device.handle, **arguments)
     reads = [read_all(device, batch) for _ in range(num_epochs) for batch in loader]
@@ -174,7 +174,7 @@ def device_batches(device: DeviceUnderTest, dataset: Any, num_epochs: int = 1, *
 
 
 def assert_same(expected: Any, found: Any, where: str = "") -> None:
-    """Structure, types, shapes, strides and every bit."""
+    """Compares structure, types, shapes, strides and every bit."""
     assert type(expected) is type(found), where
     if isinstance(expected, torch.Tensor):
         assert (expected.dtype, expected.shape) == (found.dtype, found.shape), where

@@ -18,7 +18,7 @@ from fastload._cached import _gpus
 
 
 class FakeGpus:
-    """What CachedDataset asks of GPUs, of a fake one."""
+    """Answers CachedDataset's questions about GPUs for a fake one."""
 
     def __init__(self, handle: FakeDevice) -> None:
         self._handle = handle
@@ -82,7 +82,7 @@ def handle(by_hand: Fake, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDevic
 
 
 def on_stream(handle: FakeDevice, stream: int, function: Callable[[], Any]) -> Any:
-    """What `function` returns in a thread of its own, where `stream` is current."""
+    """Returns the result of `function`, called in a new thread in which `stream` is current."""
     found: list[Any] = []
 
     def run() -> None:
@@ -96,7 +96,7 @@ def on_stream(handle: FakeDevice, stream: int, function: Callable[[], Any]) -> A
 
 
 def run_all(handle: FakeDevice, stream: int) -> None:
-    """What is queued on `stream`, outside of Copies, which is for what the program asks for."""
+    """Runs the work queued on `stream` outside of Copies, which handles the program's requests."""
     with torch._C.DisableTorchFunction():
         handle.gpu.synchronize(stream)
 
@@ -144,7 +144,7 @@ def test_a_copy_that_is_queued_keeps_the_memory_it_is_made_of(handle: FakeDevice
     cached.clear()
 
     def write_anew() -> None:
-        """What is free by now is given out and written."""
+        """Allocates the memory that is free by now and writes it."""
         for _ in range(4):
             raw = handle.cuda.raw(handle.cuda.empty((4, 3)))
             handle.launch(lambda raw=raw: raw.fill_(99.0))  # type: ignore[misc]

@@ -24,7 +24,7 @@ SOME_WORKERS = pytest.mark.parametrize("num_workers", [0, 2])
 
 
 def assert_delivered(device: DeviceUnderTest, dataset: Any, **arguments: Any) -> list[Any]:
-    """The batches, which are the host's."""
+    """Asserts that the batches are the host's, and returns them."""
     expected = host_batches(dataset, **arguments)
     found = device_batches(device, dataset, **arguments)
     assert len(expected) > 1

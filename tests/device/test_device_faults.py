@@ -28,7 +28,7 @@ LAUNCH_FAILED = 719
 
 
 def outcomes(device: Played, dataset: Any, num_batches: int, **arguments: Any) -> list[Any]:
-    """Each batch of an epoch, or the error in its place. Errors do not take a batch with them if they come before."""
+    """Returns each batch of an epoch or the error instead of it. An error before a batch costs no batch."""
     torch.manual_seed(3)
     iterator = iter(fastload.DataLoader(dataset, device=device.handle, **arguments))
     found: list[Any] = []
@@ -101,7 +101,7 @@ def test_an_error_names_batch_bytes_stream_and_what_to_do(
 
 
 def dataset_of(kind: str, images: ImageFolder) -> Any:
-    """Of 14 samples, loaded as `kind` says."""
+    """Returns a data set of 14 samples, loaded as `kind` says."""
     return images if kind == "native" else TensorDataset(torch.arange(42.0).view(14, 3), torch.arange(14))
 
 
@@ -287,7 +287,7 @@ images = ImageFolder(os.environ["FASTLOAD_TEST_FOLDER"], recipes.evaluation(40, 
 
 @pytest.fixture
 def run_device_child(run_child: RunChild, clean_folder: Any) -> RunChild:
-    """run_child with a dataset and the devices."""
+    """Returns run_child with a dataset and the devices defined."""
     import textwrap
     from pathlib import Path
 

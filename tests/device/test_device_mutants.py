@@ -32,7 +32,7 @@ def is_poisoned(batch: Any) -> bool:
 
 
 def read_first_batch_before_its_copy(device: Fake, dataset: Any) -> tuple[Any, Any]:
-    """The consumer's stream is stepped as far as it goes, and nothing else is; then all."""
+    """Steps the consumer's stream alone as far as it goes, then all streams."""
     expected = host_batches(dataset, batch_size=4)[0]
     batch = next(iter(fastload.DataLoader(dataset, batch_size=4, device=device.handle)))
     read = read_all(device, batch)
@@ -49,7 +49,7 @@ def test_a_consumer_that_runs_first_reads_the_batch(by_hand: Fake, still_images:
 
 
 def exchange_in_hand_over(monkeypatch: pytest.MonkeyPatch, line: str, replacement: str) -> None:
-    """Delivery.follow from the product's own source, with one place exchanged."""
+    """Patches Delivery.follow: its own source with `line` replaced."""
     source = textwrap.dedent(inspect.getsource(Delivery.follow))
     assert source.count(line) == 1
     namespace: dict[str, Any] = {}
@@ -76,7 +76,7 @@ def test_a_hand_over_that_waits_for_an_event_of_the_wrong_stream_is_found(
 
 
 def read_each_batch_after_the_copies_behind_it(device: Fake, dataset: Any) -> tuple[list[Any], list[Any]]:
-    """The consumer's stream is slow: batches are dropped when their reads are queued, and read when all is copied."""
+    """Plays a slow consumer: drops batches when their reads are queued, and reads when all is copied."""
     expected = host_batches(dataset, batch_size=4)
     reads = []
     for batch in fastload.DataLoader(dataset, batch_size=4, device=device.handle):
@@ -129,7 +129,7 @@ def with_device_without_stream(function: Callable[..., Any]) -> Callable[..., An
 
 
 def memory_freed_by_a_consumer_that_still_reads_it(device: Fake, dataset: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """What the consumer reads of a tensor of its own, that it lets go of before a batch is sent, and what it wrote."""
+    """Returns a tensor as the consumer reads it, after dropping it before a batch is sent, and as it was written."""
     handle = device.handle
     loader = fastload.DataLoader(dataset, batch_size=4, device=handle)
     iterator = iter(loader)
@@ -179,7 +179,7 @@ class SlotAgain:
 
 
 def late_copies(device: Fake, dataset: Any) -> tuple[list[Any], list[Any]]:
-    """Two batches are taken before anything is copied."""
+    """Takes two batches before anything is copied."""
     expected = host_batches(dataset, batch_size=4)[:2]
     iterator = iter(fastload.DataLoader(dataset, batch_size=4, device=device.handle))
     reads = [read_all(device, next(iterator)) for _ in range(2)]

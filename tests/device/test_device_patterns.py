@@ -1,4 +1,4 @@
-"""What users do with a loader and a device, and what must not come of it."""
+"""Users' patterns with a loader and a device, and the mistakes that must not result."""
 
 from __future__ import annotations
 
@@ -242,7 +242,7 @@ def test_the_slab_of_a_loader_that_ends_during_copies_lives_until_they_are_done(
     assert token.num_alive == 1
     by_hand.synchronize()
     assert_same(expected[:2], [read() for read in reads])
-    list(fastload.DataLoader(images, batch_size=14, device=by_hand.handle))  # its ring looks after those of before
+    list(fastload.DataLoader(images, batch_size=14, device=by_hand.handle))  # its ring cleans up after earlier rings
     by_hand.synchronize()
     list(fastload.DataLoader(images, batch_size=14, device=by_hand.handle))
     assert token.slabs[0]() is None

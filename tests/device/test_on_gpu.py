@@ -31,7 +31,7 @@ BATCH_SIZE = 5
 
 
 def ending(*last: Any) -> transforms.Compose:
-    """A training pipeline with this end."""
+    """Returns a training pipeline with these last steps."""
     return transforms.Compose([transforms.RandomResizedCrop(64), transforms.RandomHorizontalFlip(), *last])
 
 
@@ -51,19 +51,19 @@ LAYOUTS = {"contiguous": torch.contiguous_format, "channels_last": torch.channel
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """22 clean baseline JPEGs in three classes."""
+    """Makes 22 clean baseline JPEGs in three classes."""
     return make_clean_folder(tmp_path_factory.mktemp("clean"), 22)
 
 
 def host_bytes(batches: Iterable[Any]) -> list[tuple[bytes, list[int]]]:
-    """bytes_of batches that may be on a device."""
+    """Returns bytes_of for batches that may be on a device."""
     return bytes_of((images.cpu(), labels.cpu()) for images, labels in batches)
 
 
 def batches_of_torch(dataset: Dataset[Any], num_workers: int = 2, batch_size: int = BATCH_SIZE) -> list[Any]:
-    """What torch's DataLoader gives on the host after seed 3."""
+    """Returns the batches of torch's DataLoader on the host after seed 3."""
     torch.manual_seed(3)
-    # TORCH_CUDA_SANITIZER's mode asks for CUDA behind every operation, and a forked worker would have it, too.
+    # TORCH_CUDA_SANITIZER's mode uses CUDA after every operation, and a forked worker would inherit the mode.
     with _disable_current_modes():
         return list(torch.utils.data.DataLoader(dataset, batch_size, shuffle=True, num_workers=num_workers))
 

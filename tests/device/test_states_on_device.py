@@ -16,7 +16,7 @@ import fastload
 
 
 class Numbers(IterableDataset[Any]):
-    """Of each worker others, with what it draws."""
+    """Numbers that differ between workers, with a draw for each."""
 
     def __iter__(self) -> Iterator[Any]:
         info: Any = get_worker_info()

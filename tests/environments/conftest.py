@@ -17,7 +17,7 @@ from notebook_kernel import Notebook
 
 @pytest.fixture(scope="session")
 def image_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Twelve JPEG images in class folders."""
+    """Makes twelve JPEG images in class folders."""
     return make_clean_folder(tmp_path_factory.mktemp("environment"), 12)
 
 
@@ -35,7 +35,7 @@ def run_script(run_child: RunChild, tmp_path: Path) -> RunChild:
 
 @pytest.fixture(scope="session")
 def small_shared_memory() -> list[str]:
-    """The words before a command that give it a /dev/shm of 64 MB."""
+    """Returns the words to put before a command so that it gets a /dev/shm of 64 MB."""
     mount = 'mount -t tmpfs -o size=64m tmpfs /dev/shm && exec "$@"'
     refusals = []
     for options in (["--mount"], ["--mount", "--map-root-user"]):
@@ -52,7 +52,7 @@ def small_shared_memory() -> list[str]:
 
 @pytest.fixture
 def notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebook]:
-    """A kernel that sees no configuration of the user's."""
+    """Starts a kernel that does not see the user's configuration."""
     pytest.importorskip("jupyter_client", reason="needs jupyter_client and ipykernel, see tests/requirements.txt")
     pytest.importorskip("ipykernel", reason="needs jupyter_client and ipykernel, see tests/requirements.txt")
     need_loopback()

@@ -1,4 +1,4 @@
-"""What the tests of the examples share: folders to run them on, and the run itself."""
+"""Shared by the tests of the examples: folders to run them on, and the run itself."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ TINTS = {"blue": (0, 0, 255), "green": (0, 255, 0), "red": (255, 0, 0)}
 
 @pytest.fixture(scope="session")
 def image_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """24 JPEG images in three classes."""
+    """Makes 24 JPEG images in three classes."""
     return make_clean_folder(tmp_path_factory.mktemp("examples"), 24)
 
 
 @pytest.fixture(scope="session")
 def tinted_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """train/ (48) and val/ (17) of three classes that a network learns in a few steps: each has a tint."""
+    """Makes train/ (48 images) and val/ (17). Each class has a tint, so a network learns the three in a few steps."""
     root = tmp_path_factory.mktemp("tinted")
     for part, first, num_images in (("train", 0, 16), ("val", 100, 6)):
         for name, tint in TINTS.items():

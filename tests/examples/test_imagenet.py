@@ -17,7 +17,7 @@ LOADERS = ("fastload", "torch")
 
 
 def numbers_of(output: str) -> tuple[list[float], list[float]]:
-    """The losses, to the last digit, and the accuracies."""
+    """Returns the losses, to the last digit, and the accuracies."""
     losses = re.findall(r"^epoch \d+, step \d+: loss (\S+)$", output, re.MULTILINE)
     accuracies = re.findall(r"^epoch \d+: accuracy (\S+), \d+ images/s$", output, re.MULTILINE)
     return [*map(float, losses)], [*map(float, accuracies)]

@@ -1,4 +1,4 @@
-"""examples/lightning_module.py: Lightning trains on native batches, and every loss is that of torch's loader."""
+"""examples/lightning_module.py: Lightning trains on native batches, and has every loss of torch's loader."""
 
 from __future__ import annotations
 

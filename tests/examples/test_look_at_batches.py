@@ -27,7 +27,7 @@ def read() -> Any:
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
-    """What the cells have shown, in order: texts, and pictures as arrays."""
+    """Returns the cells' output in order: texts, and pictures as arrays."""
     notebook = read()
     nbclient = pytest.importorskip("nbclient", reason=REASON)
     nbformat = pytest.importorskip("nbformat", reason=REASON)
@@ -75,6 +75,6 @@ def test_the_pictures_show_what_was_cut_out_and_that_nothing_differs(shown: list
     # The frames, drawn in pure red around what was cut out.
     above = cuts[: len(cuts) // 2].astype(int)
     assert ((above[..., 0] > 250) & (above[..., 1:].max(axis=2) < 5)).sum() > 500
-    # Where a difference is drawn, the last row is black; the first is of photographs.
+    # In a picture with differences the last row is black and the first has photographs.
     first, *_, last = np.array_split(differences.max(axis=2), 3)
     assert (last == 0).mean() > 0.5 > 0.1 > (first == 0).mean()

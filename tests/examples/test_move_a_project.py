@@ -16,7 +16,7 @@ WORKFLOW = EXAMPLES / "move_a_project.yml"
 
 
 def words_of_the_job() -> list[str]:
-    """The command that compares the loaders."""
+    """Returns the command that compares the loaders."""
     yaml = pytest.importorskip("yaml", reason="needs PyYAML, which comes with transformers")
     job = yaml.safe_load(WORKFLOW.read_text())["jobs"]["verify"]
     assert "IMAGES" in job["env"]

@@ -16,7 +16,7 @@ import fastload
 
 @pytest.fixture
 def table(image_folder: Path, tmp_path: Path) -> Path:
-    """Of the 24 images."""
+    """Writes a table of the 24 images."""
     path = tmp_path / "labels.csv"
     with path.open("w", newline="") as lines:
         writer = csv.writer(lines)

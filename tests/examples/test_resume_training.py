@@ -25,7 +25,7 @@ Steps = dict[tuple[int, int], tuple[str, str]]
 
 @contextmanager
 def started(num_ranks: int, root: Path, checkpoint: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
-    """The example with as many ranks, its lines in one pipe."""
+    """Starts the example with `num_ranks` ranks, which write to one pipe."""
     launch = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={num_ranks}"] if num_ranks > 1 else []
     words = [*launch, example_runner.__file__, "resume_training.py", root, "--checkpoint", checkpoint]
     settings = ["--save-every=2", f"--epochs={EPOCHS}", "--workers=1", *options]
@@ -48,7 +48,7 @@ def started(num_ranks: int, root: Path, checkpoint: Path, *options: str) -> Iter
 
 
 def steps_of(lines: list[str]) -> Steps:
-    """Epoch, loss and checksum of each (rank, step); two ranks may write into one line."""
+    """Returns epoch, loss and checksum of each (rank, step); two ranks may write into one line."""
     found = STEP.findall("\n".join(lines))
     return {(int(rank), int(step)): (epoch, rest) for rank, epoch, step, rest in found}
 
@@ -60,7 +60,7 @@ def to_the_end(num_ranks: int, root: Path, checkpoint: Path, *options: str) -> t
 
 
 def check_killed_at_random(num_ranks: int, root: Path, tmp_path: Path, num_steps: list[int], *options: str) -> None:
-    """Kills a run behind one of so many steps of each start, until one ends: all of them are those of one run."""
+    """Kills each start after one of `num_steps` steps, until one ends; all steps together must be one run's."""
     lines, status = to_the_end(num_ranks, root, tmp_path / "whole.pt", *options)
     expected = steps_of(lines)
     assert status == 0

@@ -1,7 +1,7 @@
 """A fake CUDA runtime, which fastload finds and uses as it would torch's, and the torch.cuda of its GPUs.
 
-Nothing that is queued on such a GPU happens before a test says so, so whoever does not wait reads poison: Note [stepped
-streams] in fake_gpu.h.
+Nothing that is queued on such a GPU happens before a test says so, so code that does not wait reads poison: Note
+[stepped streams] in fake_gpu.h.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ namespace {
 using fake_cuda::FakeGpu;
 using fake_cuda::Handle;
 
-// Returned in the place of a result, which is not negative.
+// Returned instead of a result, which is not negative.
 constexpr long kInvalidArgument = -1;
 constexpr long kWaitsForItself = -2;
 constexpr long kKernelFailed = -3;  // whose exception is Python's
@@ -126,7 +126,7 @@ void fake_set_versions(int runtime, int driver) { fake_cuda::set_versions(runtim
 
 void fake_reset_thread(int device) { fake_cuda::reset_thread(device); }
 
-// Of the log as much as there is room for, with a zero behind it.
+// Copies as much of the log as there is room for, and a zero after it.
 void fake_take_log(char* text, std::size_t size) {
     const std::string log = fake_cuda::take_log();
     const std::size_t length = log.copy(text, size - 1);

@@ -1,8 +1,8 @@
 // The functions of the CUDA runtime over the GPUs of fake_gpu.h. A thread begins at GPU 0, as with CUDA.
 //
-// Stricter than CUDA, so that whoever forgets to choose a device or the relaxed mode is found: an event or stream is
+// They are stricter than CUDA, to find code that forgets to choose a device or the relaxed mode: an event or stream is
 // known at its own GPU only, and calls that another thread's capture of a graph may forbid are errors in every thread
-// that has not said that it knows what it does.
+// that has not chosen the relaxed mode.
 #include "cudart.h"
 
 #include <cstdint>

@@ -19,7 +19,7 @@ constexpr int kLaunchFailure = 719;
 constexpr int kStreamCaptureUnsupported = 900;
 
 constexpr int kHostToDevice = 1;
-// Of cudaThreadExchangeStreamCaptureMode.
+// The modes of cudaThreadExchangeStreamCaptureMode.
 constexpr int kCaptureModeGlobal = 0;
 constexpr int kCaptureModeRelaxed = 2;
 

@@ -58,7 +58,7 @@ class FakeDevice(Device):
         return self.cuda.memory.block_of(tensor) is not None
 
     def record_stream(self, holder: torch.Tensor) -> None:
-        """When the tensor is let go of, its memory waits for what is queued on the current stream by then."""
+        """Makes the tensor's memory, once released, wait for the work then queued on the current stream."""
         block = self.cuda.memory.block_of(holder)
         if block is not None and self.current_stream != block.home:
             block.streams.add(self.current_stream)
@@ -67,16 +67,16 @@ class FakeDevice(Device):
 
     @property
     def current_stream(self) -> int:
-        """Of this thread."""
+        """The current stream of this thread."""
         return self.cuda.current_stream().cuda_stream
 
     @property
     def default_stream(self) -> int:
-        """Current where nothing else is said."""
+        """The stream that is current unless another is chosen."""
         return self.cuda.default_stream.cuda_stream
 
     def stream(self, stream: int) -> contextlib.AbstractContextManager[None]:
-        """In it `stream` is this thread's current one."""
+        """Returns a context in which `stream` is this thread's current stream."""
         return self.cuda.stream(FakeStream(self.gpu, stream))
 
     def launch(self, kernel: Callable[[], Any]) -> None:
@@ -90,7 +90,7 @@ class FakeDevice(Device):
 
     @property
     def bytes_in_use(self) -> int:
-        """Device memory of tensors that exist."""
+        """The device memory of living tensors, in bytes."""
         return self.cuda.memory.bytes_in_use()
 
     @property

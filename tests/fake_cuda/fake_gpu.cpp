@@ -54,7 +54,7 @@ void check_function(const std::string& function) {
     throw std::invalid_argument("'" + function + "' is none of " + known);
 }
 
-// What body() returns, or the error that stands for what it throws.
+// Returns the result of body(), or the error for the exception that it throws.
 template <typename Body>
 int error_of(Body body) noexcept {
     try {

@@ -15,7 +15,7 @@
 
 namespace fake_cuda {
 
-// Of a stream or an event; a number that no other stream or event of any GPU has. 0 is none.
+// Names a stream or an event; unique among the streams and events of all GPUs. 0 is none.
 using Handle = std::uintptr_t;
 
 // Note [stepped streams]
@@ -31,10 +31,10 @@ class FakeGpu {
   public:
     using Kernel = std::function<void()>;
 
-    // What fills a destination until it is copied to.
+    // Fills a destination until it is copied to.
     static constexpr unsigned char kPoison = 0xCC;
 
-    // Adds a GPU to those of the process, which stay until it ends; throws std::length_error where there are too many.
+    // Adds a GPU to the process, where it stays until the end; throws std::length_error if there are too many.
     static FakeGpu& add();
     static int count() noexcept;
     // Null where there is none of that number.
@@ -51,8 +51,8 @@ class FakeGpu {
 
     // ---- what the functions of the runtime do (cudart.cpp), which return numbers of cudaError_t
 
-    // Comes first in a function of the runtime: counts the call, and returns the error to be returned instead. A sticky
-    // one is that of calls that work at the GPU.
+    // Comes first in a function of the runtime: counts the call, and returns the error to be returned instead. Calls
+    // that work at the GPU return a sticky error.
     int begin_call(const std::string& function, bool is_work) noexcept;
     int create_stream(Handle* stream) noexcept;
     int create_event(Handle* event) noexcept;

@@ -1,11 +1,11 @@
-// What tests do with the fake runtime itself; fake_gpu.h has its GPUs.
+// Controls of the fake runtime itself, for tests; fake_gpu.h has its GPUs.
 #pragma once
 
 #include <string>
 
 namespace fake_cuda {
 
-// What cudaRuntimeGetVersion and cudaDriverGetVersion say, 12040 and 99000 unless set.
+// The results of cudaRuntimeGetVersion and cudaDriverGetVersion, 12040 and 99000 unless set.
 void set_versions(int runtime, int driver);
 
 // Makes the calling thread one that has called nothing yet and is at GPU `device`.
@@ -16,5 +16,5 @@ std::string take_log();
 
 }  // namespace fake_cuda
 
-// Of the driver: whether a thread has chosen the device.
+// Asks the driver whether a thread has chosen the device.
 extern "C" int cuDevicePrimaryCtxGetState(int device, unsigned int* flags, int* is_active);

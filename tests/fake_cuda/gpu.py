@@ -14,7 +14,7 @@ from fake_cuda.library import library
 
 POISON = 0xCC
 
-# What the library returns in the place of a result.
+# The library returns it instead of a result.
 _INVALID_ARGUMENT = -1
 _WAITS_FOR_ITSELF = -2
 _KERNEL_FAILED = -3
@@ -52,7 +52,7 @@ class FakeGpu:
         return stream.value
 
     def recorded_event(self, stream: int) -> int:
-        """A new event behind what is queued on `stream`."""
+        """Returns a new event after the work queued on `stream`."""
         event = ctypes.c_size_t()
         self._call("cudaEventCreateWithFlags", ctypes.byref(event), _EVENT_WITHOUT_TIMING)
         self.record_event(event.value, stream)
@@ -80,7 +80,7 @@ class FakeGpu:
 
     @contextlib.contextmanager
     def _chosen(self) -> Iterator[None]:
-        """The calling thread is at this GPU, and may do what breaks captures: in torch's own guards."""
+        """Enters torch's own guards: the calling thread is at this GPU and may make calls that break captures."""
         device, mode = ctypes.c_int(), ctypes.c_int(_CAPTURE_MODE_RELAXED)
         self._library.cudaGetDevice(ctypes.byref(device))
         self._check_error(self._library.cudaSetDevice(self.number))
@@ -100,13 +100,13 @@ class FakeGpu:
     # ---- queues ----------------------------------------------------------------------------------------------------
 
     def enqueue(self, stream: int, kernel: Callable[[], object]) -> None:
-        """What it raises is raised by the function below that runs it."""
+        """Queues a kernel. The function below that runs it raises its exceptions."""
         token = next(_tokens)
         self._kernels[token] = kernel
         self._do("fake_enqueue", stream, self._run_kernel, token)
 
     def enqueue_fault(self, stream: int, error: int) -> None:
-        """Work that fails: once it is stepped, every call that works at this GPU returns `error`."""
+        """Queues work that fails: once it is stepped, every call that works at this GPU returns `error`."""
         self._do("fake_enqueue_fault", stream, error)
 
     def step(self, stream: int) -> bool:
@@ -114,7 +114,7 @@ class FakeGpu:
         return self._do("fake_step", stream) == 1
 
     def step_any(self, random: int) -> bool:
-        """The same for one of the streams that can be stepped, chosen by `random`; false where there is none."""
+        """Steps one of the streams that can be stepped, chosen by `random`; returns False if there is none."""
         return self._do("fake_step_any", self.number, random) == 1
 
     def wait_for_work(self, timeout_seconds: float) -> bool:
@@ -126,7 +126,7 @@ class FakeGpu:
         self._do("fake_run_until", event)
 
     def synchronize(self, stream: int) -> None:
-        """The same for all that the stream holds."""
+        """Runs all work of the stream."""
         self._do("fake_synchronize", stream)
 
     def synchronize_all(self, seed: int = 0) -> None:
@@ -139,13 +139,13 @@ class FakeGpu:
 
     @property
     def num_events(self) -> int:
-        """Events that exist."""
+        """The number of events."""
         return self._do("fake_num_events", self.number)
 
     def fail_call(self, function: str, n: int, error: int, is_sticky: bool = False) -> None:
-        """From now on the n-th call (from 1) of this function of the runtime at this GPU does nothing and fails.
+        """Makes the n-th call from now (from 1) of this function of the runtime at this GPU do nothing and fail.
 
-        With `is_sticky` so does every later one that works at this GPU.
+        With `is_sticky` every later call that works at this GPU fails, too.
         """
         self._do("fake_fail_call", self.number, function.encode(), n, error, is_sticky)
 

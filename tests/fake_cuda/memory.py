@@ -108,7 +108,7 @@ class _Owned(np.ndarray[Any, Any]):
 
 
 def on_block(tensor: torch.Tensor, block: Block) -> torch.Tensor:
-    """A tensor on the same memory that does not keep the allocator from using it anew."""
+    """Returns a tensor on the same memory that does not keep the allocator from reusing it."""
     num_bytes = block.bytes.nbytes // tensor.element_size() * tensor.element_size()
     flat = torch.from_numpy(block.bytes)[:num_bytes].view(tensor.dtype)
     return flat.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())

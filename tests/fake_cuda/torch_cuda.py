@@ -16,7 +16,7 @@ from fake_cuda.memory import Allocator, on_block
 
 
 def device_of(gpu: FakeGpu) -> torch.device:
-    """The GPU by torch's name, which has room for 128 of them."""
+    """Returns torch's name of the GPU, which has room for 128 of them."""
     return torch.device("cuda", gpu.number % 128)
 
 
@@ -53,12 +53,12 @@ class FakeStream:
 
 
 class FakeTorchCuda:
-    """Of one GPU: streams are current in threads, tensors lie in its memory.
+    """The torch.cuda of one GPU: streams are current in threads, tensors lie in its memory.
 
     Attributes:
-        memory: Of the GPU.
+        memory: The GPU's memory.
         pinned_memory: Page-locked memory of the host.
-        default_stream: Current where nothing else is said.
+        default_stream: The stream that is current unless another is chosen.
     """
 
     def __init__(self, gpu: FakeGpu) -> None:
@@ -73,13 +73,13 @@ class FakeTorchCuda:
         return FakeStream(self.gpu, self.gpu.create_stream())
 
     def current_stream(self, device: torch.device | None = None) -> FakeStream:
-        """Of this thread."""
+        """Returns the current stream of this thread."""
         assert device in (None, self.device)
         return getattr(self._this_thread, "stream", self.default_stream)
 
     @contextlib.contextmanager
     def stream(self, stream: FakeStream) -> Iterator[None]:
-        """In it `stream` is this thread's current one, and torch knows the GPU."""
+        """Enters a context in which `stream` is this thread's current one, and torch knows the GPU."""
         before, self._this_thread.stream = self.current_stream(), stream
         try:
             with self.tensors():
@@ -88,17 +88,17 @@ class FakeTorchCuda:
             self._this_thread.stream = before
 
     def tensors(self) -> TorchFunctionMode:
-        """In it torch.empty(), Tensor.to() and Tensor.pin_memory() know the GPU, in this thread."""
+        """Returns a context in which torch.empty(), Tensor.to() and Tensor.pin_memory() of this thread know the GPU."""
         return _Tensors(self)
 
     # ---- tensors ---------------------------------------------------------------------------------------------------
 
     def empty(self, shape: Any, **options: Any) -> torch.Tensor:
-        """As torch.empty on the GPU."""
+        """Does what torch.empty does on a GPU."""
         return self.memory.empty(shape, self.current_stream().cuda_stream, **options)
 
     def copied(self, host: torch.Tensor) -> torch.Tensor:
-        """As torch's non_blocking copies: of pageable memory read at once, of page-locked memory when it is stepped."""
+        """Copies as torch does with non_blocking: reads pageable memory at once, page-locked memory when stepped."""
         if self.memory.block_of(host) is not None:
             return host
         stream = self.current_stream().cuda_stream
@@ -112,11 +112,11 @@ class FakeTorchCuda:
         return out
 
     def pinned(self, tensor: torch.Tensor) -> torch.Tensor:
-        """As Tensor.pin_memory()."""
+        """Does what Tensor.pin_memory() does."""
         return self.pinned_memory.empty_like(tensor, None).copy_(tensor)
 
     def raw(self, tensor: torch.Tensor) -> torch.Tensor:
-        """A tensor on the same memory that does not keep the allocators from using it anew."""
+        """Returns a tensor on the same memory that does not keep the allocators from reusing it."""
         block = self.memory.block_of(tensor) or self.pinned_memory.block_of(tensor)
         return tensor if block is None else on_block(tensor, block)
 

@@ -1,4 +1,4 @@
-"""What the tests of frameworks share: images, and a transform that draws."""
+"""Shared by the tests of frameworks: images, and a transform that draws."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ from image_folders import make_clean_folder
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Clean baseline JPEGs in three classes."""
+    """Makes clean baseline JPEGs in three classes."""
     return make_clean_folder(tmp_path_factory.mktemp("frameworks"), NUM_IMAGES)

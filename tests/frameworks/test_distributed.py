@@ -31,7 +31,7 @@ FRAMEWORKS = {"Lightning": "lightning", "Accelerate": "accelerate", "Hugging Fac
 
 
 def is_installed(part: str) -> bool:
-    """Whether the framework of that part of the job is there, and takes this torch."""
+    """Returns whether the framework of that part of the job is installed and works with this torch."""
     module = FRAMEWORKS[part.partition("'s ")[0]]
     if importlib.util.find_spec(module) is None:
         return False
@@ -42,7 +42,7 @@ def is_installed(part: str) -> bool:
 
 @pytest.fixture(scope="module")
 def jobs() -> dict[int, list[dict[str, Any]]]:
-    """What the ranks told, by world size; each is run once."""
+    """Returns an empty dict for the ranks' reports by world size; each job runs once."""
     return {}
 
 
@@ -67,7 +67,7 @@ def run_job(jobs: dict[int, list[dict[str, Any]]], run_child: RunChild, folder: 
 
 @pytest.fixture(params=[2, 4])
 def ranks(request: pytest.FixtureRequest, run_job: Any) -> list[dict[str, Any]]:
-    """What each rank of a torchrun of 2, or of 4, has told."""
+    """Returns the report of each rank of a torchrun of 2 or 4."""
     return run_job(request.param)
 
 
@@ -167,7 +167,7 @@ def test_accelerates_ways_to_share_out_batches_give_those_of_torchs_loader(run_j
 
 
 def in_turn(lists: list[list[Any]]) -> list[Any]:
-    """The samples in the order in which they were dealt out to the ranks."""
+    """Returns the samples in the order in which they were dealt out to the ranks."""
     steps = range(max(map(len, lists)))
     return [of_rank[step] for step in steps for of_rank in lists if step < len(of_rank)]
 

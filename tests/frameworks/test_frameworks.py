@@ -18,7 +18,7 @@ EPOCHS = 2
 
 @pytest.fixture(params=["images", "in Python"])
 def dataset(request: pytest.FixtureRequest) -> Any:
-    """One that loads natively and one that does not; both draw."""
+    """Returns a data set that loads natively, or one that does not; both draw."""
     if request.param == "in Python":
         return Drawing()
     return ImageFolder(str(request.getfixturevalue("folder")), recipes.training(32))
@@ -35,7 +35,7 @@ def assert_loaded_by_fastload(loader: Any, dataset: Any, *, num_passes: int) -> 
 
 
 def twice(title: str, names: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The names a recipe leaves, run with fastload and with torch's loader; `names` makes those it begins with."""
+    """Returns the names a recipe leaves with fastload and with torch's loader; `names` makes its first names."""
     results = []
     for with_torch in (False, True):
         torch.manual_seed(0)

@@ -10,18 +10,18 @@ import pytest
 from children import RunChild
 from resumed_training import BATCHES, EPOCHS, WAYS
 
-# Behind the first batch, before the last one of an epoch, behind it, and in the next one.
+# After the first batch, before and after the last one of an epoch, and in the next epoch.
 STEPS = [1, BATCHES - 1, BATCHES, BATCHES + 1]
 
 
 def needed(title: str) -> list[str]:
-    """The packages that a recipe imports."""
+    """Returns the packages that a recipe imports."""
     name = next(name for name in ("lightning", "accelerate", "trainer") if name in title.lower())
     return [{"trainer": "transformers"}.get(name, name), *(["torchdata"] if "prepared" in title else [])]
 
 
 def is_known_to_differ(title: str, num_workers: int) -> bool:
-    """Accelerate asks for a batch ahead, and without workers that draws from the program's generator."""
+    """Returns whether results differ: Accelerate asks for a batch ahead, which without workers draws in the program."""
     return "prepared" in title and num_workers == 0
 
 

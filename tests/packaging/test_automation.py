@@ -1,4 +1,4 @@
-"""Workflows, container, conda, devcontainer: what can be known of these files without the programs they are for."""
+"""Workflows, container, conda, devcontainer: checks of these files that do not need the programs they are for."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.smoke
 
 
 def tool(name: str) -> str:
-    """A program of tests/requirements.txt."""
+    """Returns the path of a program of tests/requirements.txt."""
     found = shutil.which(name, path=str(Path(sys.executable).parent))
     if found is None:
         pytest.skip(f"{name} is in tests/requirements.txt")

@@ -47,7 +47,7 @@ def setup_cuda() -> Iterator[ModuleType]:
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """A copy of what builds the kernels, with an empty core and without anything built."""
+    """Copies the sources of the kernels, with an empty core and without anything built."""
     folder = tmp_path / "source"
     for name in BUILD_INPUTS + MODULE_INPUTS:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -87,7 +87,7 @@ def kernels_in(source: Path) -> Path:
 
 @pytest.fixture
 def nvcc_that_fails(tmp_path: Path) -> Path:
-    """The folder of a toolkit, version 12.4, that knows two GPUs and compiles nothing."""
+    """Makes the folder of a toolkit, version 12.4, that knows two GPUs and compiles nothing."""
     nvcc = tmp_path / "toolkit" / "bin" / "nvcc"
     nvcc.parent.mkdir(parents=True)
     nvcc.write_text(
@@ -109,7 +109,7 @@ def nvcc(setup_cuda: ModuleType) -> str:
 
 
 def compiled_for(module: Path) -> tuple[set[int], set[int]]:
-    """The GPUs a module has machine code for, and those it has PTX for, as 90 for sm_90.
+    """Returns the GPUs that a module has machine code for, and the ones it has PTX for; 90 is sm_90.
 
     A fat binary is a header (magic number, version, its size, the size of all) and then parts: kind (1 PTX, 2 machine
     code), version, size of the part's header, size of its contents, and at byte 28 the GPU.

@@ -1,4 +1,4 @@
-"""What `make fresh` is made of: the documents' steps, pip's settings of this machine, and the steps of Dockerfiles."""
+"""The parts of `make fresh`: the documents' steps, pip's settings of this machine, and the steps of Dockerfiles."""
 
 from __future__ import annotations
 
