@@ -80,7 +80,7 @@ class FakeGpu:
 
     @contextlib.contextmanager
     def _chosen(self) -> Iterator[None]:
-        """Enters torch's own guards: the calling thread is at this GPU and may make calls that break captures."""
+        """Puts the calling thread at this GPU and lets it make calls that break captures, as torch's guards do."""
         device, mode = ctypes.c_int(), ctypes.c_int(_CAPTURE_MODE_RELAXED)
         self._library.cudaGetDevice(ctypes.byref(device))
         self._check_error(self._library.cudaSetDevice(self.number))
@@ -126,7 +126,7 @@ class FakeGpu:
         self._do("fake_run_until", event)
 
     def synchronize(self, stream: int) -> None:
-        """Runs all work of the stream."""
+        """Runs what has to run for all work of the stream, and nothing else."""
         self._do("fake_synchronize", stream)
 
     def synchronize_all(self, seed: int = 0) -> None:

@@ -16,7 +16,7 @@ from fake_cuda.memory import Allocator, on_block
 
 
 def device_of(gpu: FakeGpu) -> torch.device:
-    """Returns torch's name of the GPU, which has room for 128 of them."""
+    """Returns torch's device for the GPU; torch has room for 128 of them."""
     return torch.device("cuda", gpu.number % 128)
 
 

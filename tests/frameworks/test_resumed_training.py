@@ -21,7 +21,7 @@ def needed(title: str) -> list[str]:
 
 
 def is_known_to_differ(title: str, num_workers: int) -> bool:
-    """Returns whether results differ: Accelerate asks for a batch ahead, which without workers draws in the program."""
+    """Returns whether results differ: Accelerate fetches a batch ahead, which without workers draws in the program."""
     return "prepared" in title and num_workers == 0
 
 

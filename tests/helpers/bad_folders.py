@@ -31,7 +31,7 @@ def _empty(path: Path) -> None:
 
 
 def _make_bomb(path: Path) -> None:
-    """A PNG of more pixels than Pillow takes; its name says JPEG."""
+    """Writes a PNG with more pixels than Pillow accepts; its name says JPEG."""
     parts = [(b"IHDR", struct.pack(">IIBBBBB", 40000, 40000, 8, 2, 0, 0, 0)), (b"IDAT", zlib.compress(b""))]
     chunks = [
         struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in parts
@@ -40,7 +40,7 @@ def _make_bomb(path: Path) -> None:
 
 
 def _shrink(path: Path) -> None:
-    """An image that a crop of 64 pixels does not fit into; by any other transform it can be loaded."""
+    """Writes an image too small for a crop of 64 pixels; any other transform can load it."""
     save_jpeg(path, 3, 40, 30)
 
 
@@ -55,7 +55,7 @@ SPOILS: dict[str, Callable[[Path], None]] = {
 
 
 def make_bad_folder(root: Path, num_images: int, bad: Sequence[tuple[int, str]]) -> ImageFolder:
-    """An ImageFolder listed before the files of `bad`, (index, key of SPOILS), were spoilt; it has no transform."""
+    """Lists an ImageFolder, then spoils the files of `bad`, (index, key of SPOILS); it has no transform."""
     for number in range(num_images):
         save_jpeg(root / f"class{number % 2}" / f"{number:04}.jpg", number, 90 + number % 7, 80 + number % 5)
     folder = ImageFolder(str(root))

@@ -1,7 +1,7 @@
-"""A Debian system in a folder, with no more in it than its essential packages, and programs that run inside of it.
+"""A Debian system in a folder, with only its essential packages, and programs that run in it.
 
-It takes the network and pip's settings from this machine, when a program runs: what those name on this machine's disk
-is shown below /machine, and nothing of it stays in the system but empty folders.
+A running program has the network and pip's settings of this machine: paths of this machine's disk in the settings
+appear below /machine, and only empty folders of them stay in the system.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class BareSystem:
 
     @classmethod
     def make(cls, suite: str, folder: Path) -> BareSystem:
-        """A new system of Debian's `suite`, such as "trixie". Raises SystemExit: it cannot be made on this machine."""
+        """Makes a new system of Debian's `suite`, such as "trixie". Raises SystemExit where that is impossible."""
         if os.geteuid() != 0 or shutil.which("mmdebstrap") is None:
             raise SystemExit(f"error: no system can be made here: {NEEDS}")
         cls(folder).remove()
@@ -39,7 +39,7 @@ class BareSystem:
         return cls(folder)
 
     def copied_to(self, folder: Path) -> BareSystem:
-        """Another system with all that this one has."""
+        """Copies the system to another folder."""
         other = BareSystem(folder)
         other.remove()
         subprocess.run(["cp", "--archive", "--reflink=auto", self.folder, folder], check=True)
@@ -50,7 +50,7 @@ class BareSystem:
             subprocess.run(["rm", "--recursive", "--force", "--one-file-system", self.folder], check=True)
 
     def path(self, inside: str) -> Path:
-        """Where a file of the system is on this machine."""
+        """Returns the path on this machine of a file of the system."""
         return self.folder / inside.lstrip("/")
 
     def run(
@@ -63,7 +63,7 @@ class BareSystem:
     ) -> int:
         """Runs a shell's command with nothing of this machine's environment; returns its exit status.
 
-        What it has left running ends with it. `user` is a name or a number.
+        Processes that the command leaves running end with it. `user` is a name or a number.
         """
         shown = pip_settings()
         mounts = [(path, path) for path in OF_THE_NETWORK] + [(path, f"{MACHINE}{path}") for path in shown.paths]
@@ -96,14 +96,14 @@ class PipSettings:
     """pip's settings of this machine as variables for a system.
 
     Attributes:
-        paths: What they name on this machine's disk, to be shown below MACHINE.
+        paths: The paths on this machine's disk that they name, to be shown below MACHINE.
         variables: PIP_CERT and so on, with their paths below MACHINE.
     """
 
     def __init__(self, listing: str) -> None:
         self.paths: list[str] = []
         self.variables: dict[str, str] = {}
-        # Of a setting that is there more than once, the last one counts: pip obeys variables first.
+        # The last value of a setting counts here, and pip obeys variables first.
         for line in sorted(listing.splitlines(), key=lambda line: line.startswith(":env:")):
             key, _, value = line.partition("=")
             words = [self._shown(word) for word in ast.literal_eval(value).split()]
@@ -121,7 +121,7 @@ class PipSettings:
 
 
 def pip_settings() -> PipSettings:
-    """Those of the pip of this interpreter; none where it has no pip."""
+    """Returns the settings of this interpreter's pip; none if it has no pip."""
     command = [sys.executable, "-m", "pip", "config", "list"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     return PipSettings(result.stdout if result.returncode == 0 else "")

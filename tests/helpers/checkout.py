@@ -1,4 +1,4 @@
-"""What git knows of the checkout. Tests run without git, and in a tree that is no repository."""
+"""Git's knowledge of the checkout. Tests run without git, and in a tree that is no repository."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def files() -> list[Path]:
-    """What is there and tracked, or could be: relative to ROOT, sorted. Raises CalledProcessError: no repository."""
+    """Returns tracked files and candidates, relative to ROOT, sorted. Raises CalledProcessError: not a repository."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0")
     return [Path(name) for name in sorted({*names} - {""}) if (ROOT / name).is_file()]
 
 
 def commit() -> str:
-    """The abbreviated hash of the commit that is checked out; "unknown" without git or a repository."""
+    """Returns the abbreviated hash of the checked-out commit; "unknown" without git or a repository."""
     if shutil.which("git") is None:
         return "unknown"
     command = ["git", "rev-parse", "--short", "HEAD"]

@@ -21,21 +21,21 @@ torch.set_num_threads(1)
 
 
 def make_loader(num_workers: int, repeats: int = 200, batch_size: int = 16, **arguments: object) -> fastload.DataLoader:
-    """A training loader over the folder named by FASTLOAD_TEST_FOLDER (12 images), each image `repeats` times."""
+    """Makes a training loader over the folder in FASTLOAD_TEST_FOLDER (12 images), each image `repeats` times."""
     return fastload.DataLoader(
         repeated_images(recipes.training(224), repeats), batch_size=batch_size, num_workers=num_workers, **arguments
     )
 
 
 def with_noise(image: torch.Tensor) -> torch.Tensor:
-    """A transform in Python that draws."""
+    """Adds noise: a transform in Python that draws."""
     return image + torch.randn(3, 1, 1)
 
 
 def make_python_part_loader(
     num_workers: int, function: Callable[[torch.Tensor], Any] = with_noise, repeats: int = 20, **arguments: object
 ) -> fastload.DataLoader:
-    """The same for small images, with a transform in Python at the end."""
+    """Makes such a loader for small images, with a transform in Python at the end."""
     steps = [transforms.RandomResizedCrop(32), transforms.ToTensor(), function]
     loader = fastload.DataLoader(
         repeated_images(transforms.Compose(steps), repeats), num_workers=num_workers, **arguments
@@ -45,24 +45,24 @@ def make_python_part_loader(
 
 
 def repeated_images(transform: object, repeats: int, **arguments: Any) -> ImageFolder:
-    """The images of FASTLOAD_TEST_FOLDER, each `repeats` times; `arguments` are ImageFolder's."""
+    """Returns the images of FASTLOAD_TEST_FOLDER, each `repeats` times; `arguments` are ImageFolder's."""
     dataset = ImageFolder(os.environ["FASTLOAD_TEST_FOLDER"], transform, **arguments)
     dataset.samples = dataset.samples * repeats
     return dataset
 
 
 def python_part_threads() -> list[threading.Thread]:
-    """Threads of this process that run the user's Python for a loader."""
+    """Returns this process's threads that run the user's Python for a loader."""
     return [thread for thread in threading.enumerate() if thread.name.startswith("fastload-python")]
 
 
 def num_threads() -> int:
-    """Threads of this process that load."""
+    """Returns the number of this process's threads that load."""
     return num_native_threads() + len(python_part_threads())
 
 
 def num_native_threads() -> int:
-    """Threads of this process with the engine's names."""
+    """Returns the number of this process's threads with the engine's names."""
     names = []
     for path in Path("/proc/self/task").glob("*/comm"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
@@ -71,7 +71,7 @@ def num_native_threads() -> int:
 
 
 def wait_for(condition: Callable[[], bool], seconds: float = 30) -> bool:
-    """Whether `condition` became true in time."""
+    """Waits for `condition`; returns whether it became true in time."""
     end = time.monotonic() + seconds
     while not condition() and time.monotonic() < end:
         time.sleep(0.005)

@@ -22,7 +22,7 @@ def random_pixels(batch: int, height: int, width: int) -> torch.Tensor:
 
 
 def random_table(dtype: torch.dtype) -> torch.Tensor:
-    """[3, 256] elements of any bits; of floats every second one is a NaN, quiet or signalling, with a payload."""
+    """Returns [3, 256] elements of any bits; every second float is a NaN, quiet or signalling, with a payload."""
     generator = torch.Generator().manual_seed(7)
     bits = torch.randint(0, 256, (3 * 256, dtype.itemsize), dtype=torch.uint8, generator=generator)
     table = bits.flatten().view(dtype)
@@ -33,7 +33,7 @@ def random_table(dtype: torch.dtype) -> torch.Tensor:
 
 
 def convert_on_host(pixels: torch.Tensor, table: torch.Tensor, layout: torch.memory_format) -> bytes:
-    """The batch in memory, as loaders without a device write it."""
+    """Returns the bytes of the batch in memory, as loaders without a device write it."""
     is_channels_last = layout is torch.channels_last
     arguments = {"element_size": table.element_size(), "channels_last": is_channels_last, "table": bytes_of(table)}
     plan = make_plan([], **arguments)
@@ -42,7 +42,7 @@ def convert_on_host(pixels: torch.Tensor, table: torch.Tensor, layout: torch.mem
 
 
 def new_output(pixels: torch.Tensor, dtype: torch.dtype, layout: torch.memory_format) -> torch.Tensor:
-    """Memory for the batch on the pixels' device, with every byte set to one that no test expects everywhere."""
+    """Allocates the batch on the pixels' device and sets every byte to a value that no test expects everywhere."""
     batch, height, width, _ = pixels.shape
     out = torch.empty((batch, 3, height, width), dtype=dtype, device=pixels.device, memory_format=layout)
     memory_of(out).fill_(0xA5)
@@ -50,7 +50,7 @@ def new_output(pixels: torch.Tensor, dtype: torch.dtype, layout: torch.memory_fo
 
 
 def memory_of(tensor: torch.Tensor) -> torch.Tensor:
-    """The bytes of a dense tensor in the order in which they lie."""
+    """Returns the bytes of a dense tensor in memory order."""
     return torch.as_strided(tensor, (tensor.numel(),), (1,)).view(torch.uint8)
 
 

@@ -1,6 +1,7 @@
-"""What each rank does in the tests under torchrun: `distributed_job.py FOLDER OUTPUT PART...` writes OUTPUT/RANK.json.
+"""The program of each rank in the tests under torchrun: `distributed_job.py FOLDER OUTPUT PART...` writes
+OUTPUT/RANK.json.
 
-Every part runs with torch's loader and with fastload's, and tells what came; the tests compare.
+Every part runs with torch's loader and with fastload's and reports its samples; the tests compare.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ EPOCHS = 3
 
 
 def bad_samples(folder: str) -> dict[str, Any]:
-    """The same where some files are gone or no images and others stand in for them; and what the ledger says."""
+    """Returns the same for a folder with missing and bad files that others replace, and the ledger's entries."""
     dataset = numbered_images(folder, training(32))
     for index, (path, _) in enumerate(dataset.samples):
         if index % 5 == 1:
@@ -70,14 +71,14 @@ class RankStrided(torch.utils.data.Sampler[int]):
 
 
 def numbered_images(folder: str, transform: Any) -> ImageFolder:
-    """A label is the image's index, so that a batch shows which samples it has."""
+    """Returns images whose labels are their indices, so that a batch shows which samples it has."""
     dataset = ImageFolder(folder, transform)
     dataset.samples = [(path, index) for index, (path, _) in enumerate(dataset.samples)]
     return dataset
 
 
 def loaders(folder: str) -> dict[str, Any]:
-    """All epochs of one loader of each kind over native images that draw: digests and indices."""
+    """Returns digests and indices of all epochs of one loader of each kind over native images that draw."""
     result: dict[str, Any] = {}
     for name, kind in (("torch", torch.utils.data.DataLoader), ("fastload", fastload.DataLoader)):
         dataset = numbered_images(folder, training(32))
@@ -96,7 +97,7 @@ def loaders(folder: str) -> dict[str, Any]:
 
 
 def processors(folder: str) -> list[int]:
-    """Threads that "auto" gives this rank of 16 processors, and that it gives a program without ranks."""
+    """Returns the number of threads that "auto" gives this rank of 16 processors, and a program without ranks."""
     os.sched_getaffinity = lambda process: set(range(16))
     with_ranks = fastload.DataLoader(Drawing(), num_workers="auto").num_workers
     told = os.environ.pop("LOCAL_WORLD_SIZE")
@@ -106,7 +107,7 @@ def processors(folder: str) -> list[int]:
 
 
 def warned(folder: str) -> list[list[str]]:
-    """The warnings of iterating over sharded loaders, then over unsharded ones, one after the other."""
+    """Returns the warnings of iterating over sharded loaders, then over unsharded ones, one after the other."""
     dataset = Drawing()
     arguments: list[dict[str, Any]] = [
         {"sampler": DistributedSampler(dataset)},
@@ -125,14 +126,14 @@ def warned(folder: str) -> list[list[str]]:
     return texts
 
 
-# Where four ranks are that have taken one batch of two in epoch 1.
+# The resume point of four ranks that have taken one batch of two in epoch 1.
 STOPPED = {"epoch": 1, "position": 8, "length": 14, "seed": 5}
 BLOCKS = {"block_size": 3, "window_blocks": 2, "canonical_nodes": 4}
 
 
 def elastic(folder: str, blocks: Mapping[str, int] = MappingProxyType({})) -> dict[str, Any]:
-    """What a rank takes before it is stopped with 8 samples dealt to all, and what it takes when it goes on from
-    STOPPED, whoever was stopped there: samples as (index, digest), and the states. Two ranks are as many nodes."""
+    """Returns a rank's samples until it is stopped, when 8 are dealt to all, and its samples when it resumes from
+    STOPPED, whichever ranks stopped there: samples as (index, digest), and the states. Two ranks are two nodes."""
     dataset = numbered_images(folder, training(32))
 
     def samples(batches: Any) -> list[Any]:
@@ -199,7 +200,7 @@ def left_alone_by_lightning(folder: str) -> dict[str, Any]:
 
 
 def dealt_twice_by_accelerate(folder: str) -> dict[str, Any]:
-    """What a rank gets of a loader with a ShardedSampler that Accelerate prepares, and what it does not; warnings."""
+    """Returns a rank's samples of a loader with a ShardedSampler, prepared by Accelerate and not; and warnings."""
     import accelerate
 
     dataset = numbered_images(folder, evaluation(40, 32))
@@ -218,7 +219,7 @@ def dealt_twice_by_accelerate(folder: str) -> dict[str, Any]:
 
 
 def recipe_of(title: str, names: Callable[[Any], dict[str, Any]], loader_of: Callable[[Any], Any]) -> Any:
-    """A part that runs a recipe on native images."""
+    """Returns a part that runs a recipe on native images."""
 
     def part(folder: str) -> dict[str, Any]:
         result: dict[str, Any] = {}
@@ -252,7 +253,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 def accelerates_ways(folder: str) -> dict[str, Any]:
-    """Two passes of one prepared loader and one that skips a batch, with each setting, over images and a stream."""
+    """Runs a prepared loader twice and once without a batch, with each setting, over images and a stream."""
     import accelerate
     from accelerate.data_loader import prepare_data_loader
 
@@ -314,7 +315,7 @@ def of_trainer(model: Recording) -> dict[str, Any]:
 
 
 def resumed_by_lightning(folder: str) -> dict[str, Any]:
-    """The batches of a whole run of Lightning's, and of new ones that go on from its checkpoints."""
+    """Returns the batches of a whole run of Lightning, and of new runs that resume from its checkpoints."""
     from lightning.pytorch.callbacks import ModelCheckpoint
 
     shared = [tempfile.mkdtemp()]

@@ -21,14 +21,14 @@ class Instruction:
     text: str
 
     def words(self, variables: Mapping[str, str]) -> list[str]:
-        """Its words, of a list in JSON or as a shell has them, with each variable's value or nothing in its place."""
+        """Returns the words of a list in JSON or of a shell's line, with variables replaced, unset ones by nothing."""
         text = _VARIABLE.sub(lambda found: variables.get(found[1] or found[2], ""), self.text)
         return json.loads(text) if text.startswith("[") else shlex.split(text)
 
 
 @dataclass(frozen=True)
 class Copy:
-    """What COPY asks for: `sources`, files or folders of the stage `stage` or, with None, of the build context."""
+    """A COPY instruction: `sources`, files or folders of the stage `stage` or, with None, of the build context."""
 
     stage: str | None
     sources: list[str]
@@ -47,7 +47,7 @@ class Stage:
         return [copy_of(step.words({})) for step in self.steps if step.name == "COPY"]
 
     def needs(self) -> set[str]:
-        """The names it has files of: its base and other stages."""
+        """Returns the names of the stages it takes files from: its base and others."""
         return {self.base, *(copy.stage for copy in self.copies() if copy.stage)}
 
 
@@ -61,7 +61,7 @@ def copy_of(words: list[str]) -> Copy:
 
 
 def parse(text: str) -> dict[str, Stage]:
-    """The stages by name, in order. Raises ValueError: an instruction that is not known, or one before any FROM."""
+    """Returns the stages by name, in order. Raises ValueError: an unknown instruction, or one before any FROM."""
     stages: dict[str, Stage] = {}
     current: Stage | None = None
     lines = re.sub(r"^\s*#.*\n", "", text, flags=re.MULTILINE).replace("\\\n", " ").splitlines()

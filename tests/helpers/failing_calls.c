@@ -38,7 +38,7 @@ void shim_set(const char *call, const char *file, int action, int value, int fir
     __atomic_store_n(&g_counts_allocations, strcmp(call, "malloc") == 0, __ATOMIC_SEQ_CST);
 }
 
-/* What lies in `folder` counts as well as `file`. Empty: nothing does. */
+/* Counts files in `folder` as well as `file`. Empty: no files. */
 void shim_set_folder(const char *folder) { snprintf(g_folder, sizeof g_folder, "%s", folder); }
 
 void shim_pause_files(const char *reached, const char *go) {
@@ -185,8 +185,8 @@ struct range {
     uintptr_t begin, end;
 };
 
-/* Where the library lies that counts, the dynamic linker, the interpreter's loop, and what may lie between the library
-   and the allocator: Python, libc, the runtime of C++. */
+/* The address ranges of the counted library, of the dynamic linker, of the interpreter's loop, and of everything between
+   the library and the allocator: Python, libc, the runtime of C++. */
 enum { MOST_BETWEEN = 8 };
 static struct range g_library, g_linker, g_interpreter, g_between[MOST_BETWEEN];
 static int g_num_between;
@@ -216,8 +216,8 @@ static int note_library(struct dl_phdr_info *info, size_t size, void *name) {
     return 0;
 }
 
-/* Allocations count that the loaded library with `name` in its path asks for, by itself or through Python's C functions;
-   not those of another library that it calls, nor those of code in Python. 0 where there is none of that name. */
+/* Counts allocations that the loaded library with `name` in its path makes, directly or through Python's C functions, but
+   not in another library that it calls, nor in code in Python. Returns 0 if no library has that name. */
 int shim_set_library(const char *name) {
     g_num_between = 0;
     dl_iterate_phdr(note_library, (void *)name);

@@ -14,7 +14,7 @@ from pathlib import Path
 FAIL, SHORT, PAUSE = range(3)
 FOREVER = 1 << 30
 
-# What a system says of each call, where it says no.
+# The errors of a system that refuses each call.
 ERRORS = {
     "malloc": errno.ENOMEM,
     "mmap": errno.ENOMEM,
@@ -33,7 +33,7 @@ ERRORS = {
 
 
 def compile_shim(folder: Path) -> Path | None:
-    """The library, for LD_PRELOAD, in `folder`; None where there is no C compiler."""
+    """Compiles the library for LD_PRELOAD in `folder`; returns None without a C compiler."""
     compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         return None
@@ -52,13 +52,13 @@ class Shim:
         self.library = ctypes.CDLL(None)
 
     def watch(self, folder: Path, library: str) -> None:
-        """From now on files in `folder` count, and allocations under the loaded library with `library` in its path."""
+        """Counts files in `folder` from now on, and allocations of the loaded library with `library` in its path."""
         self.library.shim_set_folder(os.fsencode(folder))
         assert self.library.shim_set_library(library.encode())
 
     @contextlib.contextmanager
     def failing(self, call: str, first: int, times: int) -> Iterator[None]:
-        """In it `times` calls of the kind, from the one with number `first` on, fail."""
+        """Enters a context in which `times` calls of the kind fail, from number `first` on."""
         self.library.shim_set(call.encode(), b"", FAIL, ERRORS[call], first, times, 0)
         try:
             yield

@@ -43,7 +43,7 @@ class Stream(IterableDataset[Any]):
 
 
 def opened(path: str) -> Image.Image:
-    """A loader of the user's own."""
+    """Opens an image: a loader of the user's own."""
     return Image.open(path).convert("RGB")
 
 
@@ -64,7 +64,7 @@ class LoaderCase:
     loader: Any = None
 
     def begin(self, number: int) -> Any:
-        """An iterator over epoch `number`; 0 begins with a new loader, and gives the same whenever it is called."""
+        """Returns an iterator over epoch `number`; 0 makes a new loader, and gives the same batches each time."""
         if number == 0:
             torch.manual_seed(self.seed)
             self.loader = fastload.DataLoader(self.dataset, **self.arguments)
@@ -74,7 +74,7 @@ class LoaderCase:
         self.loader = None
 
     def make_dataset(self) -> Any:
-        # In the caller's thread a data set is asked again behind an exception, and draws anew.
+        # In the caller's thread a data set is asked again after an exception, and draws anew.
         draws = self.arguments["num_workers"] > 0
         if self.kind == "Python":
             return Numbers(NUM_IMAGES * self.repeats, draws)
@@ -124,6 +124,6 @@ def make_case(seed: int) -> LoaderCase:
 
 
 def digest(batch: Any) -> bytes:
-    """Of the values of a batch."""
+    """Returns a digest of the values of a batch."""
     tensors = batch if isinstance(batch, (list, tuple)) else [batch]
     return hashlib.sha256(b"".join(tensor.contiguous().numpy().tobytes() for tensor in tensors)).digest()

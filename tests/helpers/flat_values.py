@@ -1,4 +1,4 @@
-"""What == compares wholly: values with the bytes of their tensors, errors with their words."""
+"""Values that == compares wholly: with the bytes of their tensors, and errors with their words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 
 def flat(value: Any) -> Any:
-    """`value` with its tensors and arrays as types, shapes, strides and bytes, so that == compares everything."""
+    """Returns `value` with its tensors and arrays as types, shapes, strides and bytes, so that == compares all."""
     if isinstance(value, torch.Tensor):
         content = value.detach().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
         return "tensor", value.dtype, tuple(value.shape), value.stride(), content
@@ -23,6 +23,6 @@ def flat(value: Any) -> Any:
 
 
 def words(error: Exception) -> tuple[str, str, list[str]]:
-    """Type and words of an error that a worker may have raised, without the traceback between them."""
+    """Returns type and words of an error that a worker may have raised, without the traceback between them."""
     lines = [*str(error).splitlines(), ""]
     return type(error).__name__, lines[0].replace("worker process", "worker thread"), lines[-2:]

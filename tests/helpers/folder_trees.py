@@ -16,7 +16,7 @@ from fastload import ImageFolder
 
 
 def make_tree(root: Path, names: Iterable[str | bytes]) -> Path:
-    """Files below `root`, each with the directories it needs; `root` is returned."""
+    """Makes files below `root`, with the directories they need; returns `root`."""
     for name in names:
         path = root / os.fsdecode(name)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -38,7 +38,7 @@ def assert_same_index(mine: ImageFolder, theirs: datasets.ImageFolder) -> None:
 
 
 def outcome(make: Callable[[], Any]) -> tuple[Any, ...]:
-    """What a data set that `make` returns says of its samples, or what making it raises."""
+    """Returns the samples of a data set that `make` returns, or the error that it raises."""
     try:
         dataset = make()
     except OSError as error:
@@ -61,5 +61,5 @@ def wait_for_tick(folder: Path) -> None:
 
 
 def corner(image: Any) -> torch.Tensor:
-    """A transform that other processes can import."""
+    """Returns a corner of the image: a transform that other processes can import."""
     return torch.from_numpy(np.asarray(image)[:24, :24].copy())

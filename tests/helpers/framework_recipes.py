@@ -14,7 +14,7 @@ DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "frameworks.md"
 NUM_CLASSES = 3
 NUM_IMAGES = 14
 
-# What makes torch's program of fastload's.
+# Replacements that turn fastload's program into torch's.
 _TORCH_INSTEAD = {
     "fastload.patch_torch()": "__import__('contextlib').nullcontext()",
     "fastload.DataLoader": "torch.utils.data.DataLoader",
@@ -23,7 +23,7 @@ _TORCH_INSTEAD = {
 
 
 def recipe(title: str) -> str:
-    """The code under a heading of the document."""
+    """Returns the code under a heading of the document."""
     pattern = rf"^##+ {re.escape(title)}\n+```python\n(.*?)^```"
     found = re.search(pattern, DOCUMENT.read_text(), re.MULTILINE | re.DOTALL)
     assert found is not None, title
@@ -60,13 +60,13 @@ class Recording(nn.Module):
 
 
 def digest(images: torch.Tensor) -> str:
-    """Equal exactly where shape, type and bytes are."""
+    """Returns digests that are equal exactly if shape, type and bytes are."""
     data = images.contiguous().view(torch.uint8).numpy().tobytes()
     return f"{tuple(images.shape)} {images.dtype} {hashlib.sha256(data).hexdigest()}"
 
 
 def collate_as_dict(samples: list[Any]) -> dict[str, torch.Tensor]:
-    """As models of transformers take their arguments."""
+    """Collates samples into the arguments of models of transformers."""
     return {
         "images": torch.stack([image for image, _ in samples]),
         "labels": torch.tensor([label for _, label in samples]),
@@ -84,7 +84,7 @@ class Drawing(torch.utils.data.Dataset[Any]):
 
 
 def lightning_module() -> Any:
-    """A Recording that Lightning can train, as ``inner`` of it."""
+    """Returns a module that Lightning can train, with a Recording as its ``inner``."""
     import lightning
 
     class Module(lightning.LightningModule):  # type: ignore[misc]

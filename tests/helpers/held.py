@@ -1,4 +1,4 @@
-"""What this process holds: to be the same before and behind."""
+"""The threads, descriptors and children that this process holds, to be the same before and after."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def held_now() -> Held:
 
 
 def settle(expected: Held) -> Held:
-    """What is held once threads that are on their way out are gone."""
+    """Waits until threads that are ending are gone; returns what is held then."""
     for _ in range(100):
         if held_now() == expected:
             break
@@ -32,7 +32,7 @@ def settle(expected: Held) -> Held:
 
 
 def settled() -> Held:
-    """What is held once it has stayed the same for a while."""
+    """Waits until the counts have stayed the same for a while, and returns them."""
     before = held_now()
     while True:
         time.sleep(0.2)
@@ -42,5 +42,5 @@ def settled() -> Held:
 
 
 def resident_mib() -> float:
-    """Resident memory of this process."""
+    """Returns the resident memory of this process."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20

@@ -11,7 +11,7 @@ SUBSAMPLINGS = ("4:4:4", "4:2:2", "4:2:0")
 
 
 def synthetic_image(seed: int, width: int, height: int) -> Image.Image:
-    """An RGB image with gradients, edges and noise; the same for the same arguments."""
+    """Makes an RGB image with gradients, edges and noise; the same for the same arguments."""
     generator = np.random.default_rng(seed)
     coarse = generator.integers(0, 256, (height // 40 + 2, width // 40 + 2, 3), dtype=np.uint8)
     smooth = np.asarray(Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC), dtype=np.int16)
@@ -20,14 +20,14 @@ def synthetic_image(seed: int, width: int, height: int) -> Image.Image:
 
 
 def save_jpeg(path: Path, seed: int, width: int, height: int, *, subsampling: str = "4:4:4", quality: int = 90) -> None:
-    """A clean baseline JPEG with Huffman tables of its own, as most photo collections have them."""
+    """Writes a clean baseline JPEG with its own Huffman tables, as in most photo collections."""
     path.parent.mkdir(parents=True, exist_ok=True)
     image = synthetic_image(seed, width, height)
     image.save(path, "JPEG", quality=quality, subsampling=subsampling, optimize=True)
 
 
 def make_clean_folder(root: Path, num_images: int, num_classes: int = 3) -> Path:
-    """An ImageFolder of clean baseline JPEGs of varied size and subsampling; `root` is returned."""
+    """Makes an ImageFolder of clean baseline JPEGs of varied size and subsampling; returns `root`."""
     generator = np.random.default_rng(7)
     for number in range(num_images):
         width, height = (int(side) for side in generator.integers(90, 320, 2))
@@ -37,7 +37,7 @@ def make_clean_folder(root: Path, num_images: int, num_classes: int = 3) -> Path
 
 
 def make_mixed_folder(root: Path) -> Path:
-    """An ImageFolder of what one finds in the wild: clean files next to everything that needs the reference decoder."""
+    """Makes an ImageFolder as found in the wild: clean files and every kind that needs the reference decoder."""
     make_clean_folder(root, 6, num_classes=2)
     odd = root / "odd"
     odd.mkdir()

@@ -34,10 +34,10 @@ class ImageBuilder:
     """Builds stages of a Dockerfile, each once.
 
     Args:
-        text: Of the Dockerfile.
+        text: The text of the Dockerfile.
         context: The folder whose files COPY takes.
-        folder: For the systems, one a stage.
-        arguments: Of the build: values for ARG.
+        folder: The folder for the systems, one per stage.
+        arguments: The build's values for ARG.
     """
 
     def __init__(self, text: str, context: Path, folder: Path, arguments: dict[str, str] | None = None) -> None:
@@ -48,9 +48,9 @@ class ImageBuilder:
         self._built: dict[str, Image] = {}
 
     def build(self, name: str) -> Image:
-        """The stage of that name, with those that it needs.
+        """Builds the stage of that name and the stages that it needs.
 
-        Raises ValueError: there is no such stage, or no such base. CalledProcessError: a command fails.
+        Raises ValueError if there is no such stage or base, CalledProcessError if a command fails.
         """
         if name not in self._built:
             stage = self._stages.get(name)

@@ -6,7 +6,7 @@ import random
 
 
 def mutated(data: bytes, rng: random.Random) -> bytes:
-    """One to four hostile edits: flips, inserted, removed or repeated pieces, cuts, markers."""
+    """Makes one to four hostile edits: flips, inserted, removed or repeated pieces, cuts, markers."""
     out = bytearray(data)
     for _ in range(rng.randint(1, 4)):
         at = rng.randrange(len(out))

@@ -18,8 +18,8 @@ _PACKAGE = str(Path(fastload.__file__).parent) + "/"
 class InterruptAt:
     """Has Ctrl-C's handler called in front of line `number` of those that run while this traces.
 
-    Not where Python itself looks for no signal: at a with, whose line comes again when its block ends, and behind a
-    try.
+    Lines at which Python itself checks for no signal are left out: a with, whose line comes again when its block ends,
+    and the line after a try.
 
     Attributes:
         where: The function that was interrupted; None where there were fewer lines.
@@ -44,7 +44,7 @@ class InterruptAt:
 
 
 def next_of(iterator: Any, interrupt: InterruptAt | None) -> Any:
-    """The next batch, asked for again after an interrupt. Raises StopIteration at the end."""
+    """Returns the next batch, asked for again after an interrupt. Raises StopIteration at the end."""
     while True:
         sys.settrace(interrupt)
         try:

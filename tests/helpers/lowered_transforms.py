@@ -22,7 +22,7 @@ TRANSFORM, MAKE_PARAMS, CHECK_INPUTS = (
 
 
 def lowered_step(transform: object) -> Any:
-    """The first step of a native form; which one it is, the test knows."""
+    """Returns the first step of a native form; the test knows which one it is."""
     return lowered(transform).steps[0][1]
 
 
@@ -32,7 +32,7 @@ def is_native(transform: object) -> bool:
 
 
 def problem_of(transform: Any, before: list[Any], after: list[Any]) -> str:
-    """Why `transform` is where the pipeline of these three is cut, as its verdict says.
+    """Returns the verdict's reason why the pipeline of these three is cut at `transform`.
 
     The Python part has to begin with the very object, and nothing before it may be in Python.
     """

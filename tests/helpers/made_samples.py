@@ -18,7 +18,7 @@ from torch.utils.data import Dataset
 
 
 def sample_of(index: int) -> dict[str, Any]:
-    """As the data set makes it: seeded by the index."""
+    """Returns a sample as the data set makes it: seeded by the index."""
     return {
         "cloud": torch.from_numpy(np.random.default_rng(index).standard_normal((5 + index % 7, 3))),
         "label": index,
@@ -31,8 +31,8 @@ class MadeSamples(Dataset[Any]):
     """Samples by sample_of(), with a line in `log` for each that is made.
 
     Args:
-        log: Of the samples that were made.
-        length: How many there are.
+        log: The log of the samples that were made.
+        length: The number of samples.
         seconds: That making one takes at least, so that others ask for it meanwhile.
     """
 
@@ -55,13 +55,13 @@ class MadeSamples(Dataset[Any]):
         return sample_of(index)
 
     def made(self) -> Counter[int]:
-        """How often each sample was made."""
+        """Returns how often each sample was made."""
         log = Path(self.log)
         return Counter(map(int, log.read_text().split())) if log.exists() else Counter()
 
 
 def once(indexes: Iterable[int]) -> Counter[int]:
-    """What made() gives where each of these was made once."""
+    """Returns the result of made() if each of these was made once."""
     return Counter(dict.fromkeys(indexes, 1))
 
 

@@ -21,7 +21,7 @@ Pixels = NDArray[np.uint8]
 
 
 def make_plan(steps: Iterable[Step], **changes: Any) -> _core.TransformPlan:
-    """A plan that gives uint8 [height, width, 3] of any size; `changes` to its arguments. Positions are indices."""
+    """Makes a plan that gives uint8 [height, width, 3] of any size. `changes` are arguments; positions are indices."""
     return make_placed_plan(enumerate(steps), **changes)
 
 
@@ -37,7 +37,7 @@ def make_placed_plan(steps: Iterable[tuple[int, Step]], **changes: Any) -> _core
 
 
 def run_steps(steps: Iterable[Step], image: Image.Image, draws: _core.DrawSource | None = None) -> bytes:
-    """What the steps make of an image, as Image.tobytes() gives it."""
+    """Runs the steps on an image; returns the result as Image.tobytes() gives it."""
     return make_plan(steps).apply(np.asarray(image), draws or _core.CounterDraws(0, 0, 0))
 
 
@@ -50,7 +50,7 @@ def always(op: _core.PixelOp) -> Step:
 
 
 def log_of(ratio: Sequence[float]) -> list[float]:
-    """The bounds that torchvision draws logarithms between."""
+    """Returns the bounds between which torchvision draws logarithms."""
     return torch.log(torch.tensor(ratio)).tolist()
 
 
@@ -70,7 +70,7 @@ ROTATIONS = {"ROTATE_90": _core.Rotate90, "ROTATE_180": _core.Rotate180, "ROTATE
 
 
 def recorded_op(call: Callable[[], object]) -> _core.PixelOp:
-    """What torchvision asks Pillow to do in `call`, an affine transform or a rotation, as an operation."""
+    """Returns, as an operation, the affine transform or rotation that torchvision asks of Pillow in `call`."""
     ops: list[_core.PixelOp] = []
     transform, transpose = Image.Image.transform, Image.Image.transpose
 
@@ -99,19 +99,19 @@ def recorded_op(call: Callable[[], object]) -> _core.PixelOp:
 
 
 def native_draws(seed: int) -> _core.TorchDraws:
-    """The draws that torch makes after torch.manual_seed(seed)."""
+    """Returns the draws that torch makes after torch.manual_seed(seed)."""
     return _core.TorchDraws(seed, _native_draws.uniform_rule())
 
 
 def state_after(draws: _core.TorchDraws, seed: int) -> bytes:
-    """The state of torch's generator after torch.manual_seed(seed) and these draws."""
+    """Returns the state of torch's generator after torch.manual_seed(seed) and these draws."""
     state = torch.Generator().manual_seed(seed).get_state().numpy()
     draws.store(state)
     return state.tobytes()
 
 
 def state_that_draws(words: NDArray[np.uint32]) -> torch.Tensor:
-    """A state of torch's CPU generator that gives these 623 words next: mt19937's last step undone."""
+    """Makes a state of torch's CPU generator that gives these 623 words next, by undoing mt19937's last step."""
     words = words ^ (words >> np.uint32(18))
     words ^= (words << np.uint32(15)) & np.uint32(0xEFC60000)
     shifted = words
@@ -132,12 +132,12 @@ def noise(width: int, height: int, seed: int = 5) -> Image.Image:
 
 
 def extremes(width: int, height: int, seed: int = 5) -> Image.Image:
-    """Noise of 0 and 255."""
+    """Makes noise of 0 and 255."""
     return noise(width, height, seed).point([0] * 384 + [255] * 384)
 
 
 def faint(width: int, height: int, seed: int = 5) -> Image.Image:
-    """Noise in a narrow range, another one in each channel."""
+    """Makes noise in a narrow range, a different one in each channel."""
     values = range(256)
     table = [100 + value // 8 for value in values] + [value // 64 for value in values] + [7] * 256
     return noise(width, height, seed).point(table)
@@ -173,7 +173,7 @@ IMAGES: dict[str, Image.Image] = {
 
 
 def all_colors() -> Image.Image:
-    """Every RGB colour once: 4096 x 4096."""
+    """Makes an image with every RGB colour once: 4096 x 4096."""
     number = np.arange(1 << 24, dtype=np.uint32)
     channels = [(number >> shift & 255).astype(np.uint8) for shift in (16, 8, 0)]
     return Image.fromarray(np.stack(channels, axis=1).reshape(4096, 4096, 3))

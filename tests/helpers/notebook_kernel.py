@@ -23,7 +23,7 @@ class Notebook:
         self.client.wait_for_ready(timeout=60)
 
     def run(self, cell: str, when_it_prints: Callable[[], None] | None = None) -> str:
-        """What the cell prints, or ``ename: evalue`` of the error it ends in.
+        """Runs a cell; returns its output, or ``ename: evalue`` of the error it ends in.
 
         Args:
             cell: its code.
@@ -43,7 +43,7 @@ class Notebook:
         return "".join(printed) if reply["status"] == "ok" else f"{reply['ename']}: {reply['evalue']}"
 
     def restart(self) -> None:
-        """As the button does: the kernel is asked to end, and killed where it does not."""
+        """Does what the button does: asks the kernel to end, and kills it if it does not."""
         self.client.stop_channels()
         self.manager.restart_kernel(now=False)
         self._connect()

@@ -1,9 +1,8 @@
-"""Fails the n-th call of a kind, for n = 1, 2, ... until all succeeds: what SQLite does with its own library.
+"""Fails the n-th call of a kind, for n = 1, 2, ... until all succeed, as SQLite's tests do.
 
 Runs in a child that has the library of failing_calls.py and in which Python takes each object from malloc. An
-operation is a loader that is made and iterated over, or a folder that is listed. Behind each n: the error is one of
-fastload's or of the system's, no batch has other bytes, nothing is left of threads, descriptors and memory, and the
-same loader gives the right bytes now.
+operation makes a loader and iterates over it, or lists a folder. After each n: the error is fastload's or the system's,
+no batch has other bytes, no threads, descriptors and memory are left, and the same loader now gives the right bytes.
 """
 
 from __future__ import annotations
@@ -38,16 +37,16 @@ from fastload.sources import _folder_scan
 
 NUM_IMAGES = 12
 BATCH_SIZE = 4
-# How long one n may take; where it takes longer, it hangs, and the stacks of all threads are printed.
+# The longest time for one n; after it the test counts as hanging, and the stacks of all threads are printed.
 SECONDS_OF_ONE = 30.0
-# Of the allocator's accounts, over a whole loop; threads that end leave it more or less.
+# The allowed growth of the heap over a whole loop; it varies with threads that end.
 SPARE_BYTES = 2_000_000
 
 Outcome = tuple[list[Any], list[BaseException]]
 
 
 class Held(NamedTuple):
-    """What the process holds."""
+    """The numbers of threads and descriptors that the process holds."""
 
     threads: int
     descriptors: int
@@ -60,7 +59,7 @@ def held_now() -> Held:
 
 
 def settle(expected: Held, seconds: float = 10.0) -> Held:
-    """What is held once threads that are on their way out are gone."""
+    """Waits until threads that are ending are gone; returns what is held then."""
     end = time.monotonic() + seconds
     while (now := held_now()) != expected and time.monotonic() < end:
         time.sleep(0.001)
@@ -80,7 +79,7 @@ class _HeapFacts(ctypes.Structure):
 
 
 def heap_bytes() -> int:
-    """What the allocator has given out."""
+    """Returns the number of bytes that the allocator has given out."""
     mallinfo2 = ctypes.CDLL(None).mallinfo2
     mallinfo2.restype = _HeapFacts
     facts = mallinfo2()
@@ -88,7 +87,7 @@ def heap_bytes() -> int:
 
 
 def let_go() -> None:
-    """Ends what nobody holds: what native code kept goes with its next call."""
+    """Releases unused objects: native code releases the ones it kept at its next call."""
     gc.collect()
     _native.ListedIndex.of([])
 
@@ -109,7 +108,7 @@ class OpensImages(torch.utils.data.Dataset[Any]):
 
 
 def add_one(image: torch.Tensor) -> torch.Tensor:
-    """A transform in Python."""
+    """Adds one: a transform in Python."""
     return image + 1
 
 
@@ -135,7 +134,7 @@ class LoaderSetting:
             return [], [*errors, error]
 
     def again(self, errors: list[BaseException] | None = None) -> Outcome:
-        """An epoch, of the same loader where it came to one."""
+        """Runs an epoch, with the same loader if there is one."""
         if self._loader is None:
             self._loader = self._make()
         torch.manual_seed(0)
@@ -189,7 +188,7 @@ class FolderSetting:
 
 
 def make_settings(folder: Path) -> dict[str, Callable[[], Any]]:
-    """By name, what makes a setting."""
+    """Returns by name functions that make a setting."""
     root = make_clean_folder(folder / "images", NUM_IMAGES)
     paths = sorted(root.glob("*/*"))
     png = paths[6].with_suffix(".png")
@@ -226,7 +225,7 @@ def make_settings(folder: Path) -> dict[str, Callable[[], Any]]:
 
 
 class Noted:
-    """What Python says where nobody can catch it."""
+    """Records exceptions that nobody can catch."""
 
     def __init__(self) -> None:
         self._texts: list[str] = []
@@ -255,7 +254,7 @@ class Loop:
     """All n of one setting and one kind of call.
 
     Args:
-        setting: What make_settings() has.
+        setting: A setting of make_settings().
         call: A key of failing_calls.ERRORS, or "Thread.start".
         times: How many calls fail, from the n-th on.
     """
@@ -274,11 +273,11 @@ class Loop:
         self._noted = Noted()
 
     def count(self) -> int:
-        """Calls of the kind where none fails; threads make that a few more or fewer each time."""
+        """Counts the calls of the kind if none fails; with threads the number varies a little."""
         return self._run(FOREVER)[1]
 
     def run(self, most: int | None) -> int:
-        """Checks `most` n, evenly among all; None: each until the first that does not come. Returns the last n."""
+        """Checks `most` n, evenly among all; None: each until the first that no call reaches. Returns the last n."""
         before = heap_bytes()
         last = self.count()
         assert last > 0, f"no call of {self._call}"
@@ -295,7 +294,7 @@ class Loop:
         return last
 
     def check(self, n: int) -> bool:
-        """Whether the n-th call came, and so failed."""
+        """Fails the n-th call and checks the results; returns whether the call came."""
         print(self._call, n, flush=True)
         faulthandler.dump_traceback_later(SECONDS_OF_ONE, exit=True)
         (found, errors), seen = self._run(n)
@@ -313,7 +312,7 @@ class Loop:
         faulthandler.cancel_dump_traceback_later()  # which is a thread
         let_go()
         held = settle(self._held)
-        assert held == self._held, f"{held} in place of {self._held}: {threading.enumerate()}"
+        assert held == self._held, f"{held} instead of {self._held}: {threading.enumerate()}"
         return seen >= n
 
     def _run(self, n: int) -> tuple[Outcome, int]:
@@ -326,7 +325,7 @@ class Loop:
 
 @contextlib.contextmanager
 def failing(shim: Shim, call: str, n: int, times: int) -> Any:
-    """Shim.failing, and the same for the start of Python's threads."""
+    """Does what Shim.failing does, also for the start of Python's threads."""
     if call != "Thread.start":
         with shim.failing(call, n, times):
             yield
@@ -350,9 +349,9 @@ def failing(shim: Shim, call: str, n: int, times: int) -> Any:
 
 
 def run_native_calls() -> None:
-    """Single native calls whose n-th allocation fails, and all behind it, while Python has no MemoryError in reserve.
+    """Runs single native calls in which the n-th and all later allocations fail, when Python has no MemoryError left.
 
-    It keeps 16 for such times. Where it is asked for another one then, and there is no memory, it ends the process.
+    Python keeps 16 in reserve. If it needs another one then and there is no memory, it ends the process.
     """
     faulthandler.enable()
     file = io.BytesIO()

@@ -60,7 +60,7 @@ class MaybeToTensor(v1.ToTensor):
 
 
 def open_clip() -> Any:
-    """As CLIP, with open_clip's own function behind the crop, and a class that makes tensors."""
+    """Returns CLIP's transform with open_clip's own function after the crop, and a class that makes tensors."""
     crop = v1.RandomResizedCrop(48, scale=(0.9, 1.0), interpolation=v1.InterpolationMode.BICUBIC)
     return v1.Compose([crop, to_rgb, MaybeToTensor(), NORMALIZE])
 
@@ -81,7 +81,7 @@ def training_preset() -> Any:
 
 
 def weights_preset() -> Any:
-    """What `weights.transforms()` gives, in small."""
+    """Returns the transform of `weights.transforms()` for small images."""
     return ImageClassification(crop_size=56, resize_size=64, interpolation=v1.InterpolationMode.BICUBIC)
 
 
@@ -113,7 +113,7 @@ def cifar() -> Any:
 
 
 def one_view() -> v1.Compose:
-    """SimCLR's and MoCo v2's augmentation but for its blur."""
+    """Returns the augmentation of SimCLR and MoCo v2 without its blur."""
     return v1.Compose(
         [
             v1.RandomResizedCrop(48, scale=(0.2, 1.0)),
@@ -142,7 +142,7 @@ def own_views() -> Any:
 
 
 def simclr() -> Any:
-    """Two views with SimCLR's blur: of a tenth of the image, for every other image."""
+    """Returns two views with SimCLR's blur: its kernel is a tenth of the image, and every other image gets it."""
     blur = v1.RandomApply([v1.GaussianBlur(5, (0.1, 2.0))], p=0.5)
     *colors, to_tensor, normalize = one_view().transforms
     view = v1.Compose([*colors, blur, to_tensor, normalize])
@@ -150,7 +150,7 @@ def simclr() -> Any:
 
 
 def dino() -> Any:
-    """Two large views, which are blurred and solarized in different ways, and two small ones; v2."""
+    """Returns two large views, blurred and solarized in different ways, and two small ones; v2."""
 
     def view(size: int, scale: tuple[float, float], *more: Any) -> Any:
         jitter = v2.RandomApply([v2.ColorJitter(0.4, 0.4, 0.2, 0.1)], p=0.8)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def kill_tree(pid: int) -> None:
-    """`pid` leads a process group; it may have ended by itself."""
+    """Kills the process group that `pid` leads and all descendants; `pid` may have ended by itself."""
     started = list(descendants(pid))
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
@@ -20,7 +20,7 @@ def kill_tree(pid: int) -> None:
 
 
 def descendants(pid: int) -> Iterator[int]:
-    """The processes that `pid` has started, and those that they have."""
+    """Yields the processes that `pid` has started, and the ones that they have started."""
     for children in Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(OSError):  # the thread has ended
             for child in map(int, children.read_text().split()):

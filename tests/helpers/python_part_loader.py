@@ -35,7 +35,7 @@ class PythonPartLoader(fastload.DataLoader[Any]):
 
 
 def torch_loader(dataset: Dataset[Any], **arguments: Any) -> torch.utils.data.DataLoader[Any]:
-    """The oracle: torch's own loader, whose workers are forked, so that closures reach them."""
+    """Returns the oracle: torch's own loader, whose workers are forked, so that closures reach them."""
     if arguments.get("num_workers"):
         arguments["multiprocessing_context"] = "fork"
     return torch.utils.data.DataLoader(dataset, **arguments)

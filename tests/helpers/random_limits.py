@@ -20,7 +20,7 @@ from fastload.sources import _folder_scan
 from fastload.sources._folder_index import index_file, read_folder
 from fastload.sources._image_folder import IMG_EXTENSIONS
 
-# What a limit may raise; a SampleError of an OSError is one.
+# Errors that a limit may cause; a SampleError with an OSError is one.
 ERRORS = (MemoryError, OSError, RuntimeError)
 
 
@@ -78,7 +78,7 @@ def _file_size(choose: random.Random) -> list[int]:
     return [0, choose.randrange(1, 200), choose.randrange(200, 2000), 2**20]
 
 
-# Of each limit what it is set to.
+# The levels for each limit.
 LIMITS: dict[int, Callable[[random.Random], list[int]]] = {
     resource.RLIMIT_AS: _address_space,
     resource.RLIMIT_NOFILE: _descriptors,
@@ -88,7 +88,7 @@ LIMITS: dict[int, Callable[[random.Random], list[int]]] = {
 
 
 def attempt(target: Target) -> tuple[list[Any], BaseException | None]:
-    """What came before an error, and the error."""
+    """Returns the results before an error, and the error."""
     found: list[Any] = []
     try:
         found.extend(target.steps())  # keeps what came before
@@ -98,10 +98,10 @@ def attempt(target: Target) -> tuple[list[Any], BaseException | None]:
 
 
 def assert_holds(target: Target, limit: int, levels: list[int]) -> int:
-    """Sets a limit to each of `levels` in rising order, until all works; the number of levels that did not suffice.
+    """Sets a limit to each of `levels` in rising order, until all works; returns the number of levels that failed.
 
-    Raises AssertionError where it makes another error, a wrong result, or leaves something behind, or where the same
-    does not work when the limit is lifted.
+    Raises AssertionError if a level causes another error, a wrong result or a leak, or if the target does not work once
+    the limit is lifted.
     """
     soft, hard = resource.getrlimit(limit)
     for _ in range(2):  # what is made once in a process is made
@@ -133,7 +133,7 @@ def assert_holds(target: Target, limit: int, levels: list[int]) -> int:
 
 
 def become_a_user(folder: Path) -> None:
-    """Whom the limit on processes binds: it counts all that this user runs. `folder` becomes the user's."""
+    """Becomes a user, because the limit on processes counts per user and not for root; gives `folder` to the user."""
     if os.getuid() == 0:
         user = 100_000 + os.getpid()
         for path in [folder, *folder.rglob("*")]:

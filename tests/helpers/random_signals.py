@@ -11,7 +11,7 @@ from signal_exceptions import losses
 
 
 def run_case(seed: int) -> None:
-    """Raises AssertionError where an exception has cost or changed a batch, or has left something behind."""
+    """Raises AssertionError if an exception has lost or changed a batch, or has leaked something."""
     case = make_case(seed)
     choose = random.Random(seed + 1)
     for number in range(case.num_epochs):  # what is made once in a process is made

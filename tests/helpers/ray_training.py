@@ -23,7 +23,7 @@ STEPS_BEFORE_THE_KILL = 3
 
 
 def make_dataset(config: dict[str, Any]) -> ImageFolder:
-    """A label is the image's index."""
+    """Returns images whose labels are their indices."""
     dataset = ImageFolder(config["images"], recipes.training(32))
     dataset.samples = [(path, index) for index, (path, _) in enumerate(dataset.samples)]
     return dataset

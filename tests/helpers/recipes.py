@@ -21,14 +21,14 @@ class PythonBlur(transforms.GaussianBlur):
 
 
 def evaluation(resize: int = 256, crop: int = 224) -> transforms.Compose:
-    """The usual evaluation pipeline."""
+    """Returns the usual evaluation pipeline."""
     return transforms.Compose(
         [transforms.Resize(resize), transforms.CenterCrop(crop), transforms.ToTensor(), transforms.Normalize(MEAN, STD)]
     )
 
 
 def training(size: int = 224) -> transforms.Compose:
-    """The usual training pipeline."""
+    """Returns the usual training pipeline."""
     return transforms.Compose(
         [
             transforms.RandomResizedCrop(size),
@@ -40,16 +40,16 @@ def training(size: int = 224) -> transforms.Compose:
 
 
 def pillow_image(path: str) -> Image.Image:
-    """The file as torchvision's loader gives it."""
+    """Opens the file as torchvision's loader does."""
     with open(path, "rb") as file:  # noqa: PTH123 - names that are not UTF-8 come as surrogate escapes
         return Image.open(file).convert("RGB")
 
 
 def replay(reports: Iterable[Any], to_tensor: Callable[[Image.Image], torch.Tensor]) -> torch.Tensor:
-    """The batch that Pillow and torchvision make from what a loader reports to have done."""
+    """Returns the batch that Pillow and torchvision make from a loader's report."""
     return torch.stack([erase_boxes(to_tensor(apply_steps(pillow_image(r.path), r.steps)), r.steps) for r in reports])
 
 
 def bytes_of(batches: Iterable[Any]) -> list[tuple[bytes, list[int]]]:
-    """Each batch's image bytes in NCHW order and its labels: equal exactly where the batches are."""
+    """Returns each batch's image bytes in NCHW order and its labels: equal exactly if the batches are."""
     return [(images.contiguous().view(torch.uint8).numpy().tobytes(), labels.tolist()) for images, labels in batches]

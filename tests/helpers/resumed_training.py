@@ -32,11 +32,11 @@ class Run:
     """One process: what it trains with, and from where.
 
     Attributes:
-        title: Of the recipe.
-        kind: Of the data set, "images" or "in Python".
-        num_workers: In the place of the recipe's.
-        checkpoint: What the whole run has left behind so many steps, as text, or at the end of an epoch, "end 0";
-            None for the whole run.
+        title: The recipe's title.
+        kind: The kind of data set, "images" or "in Python".
+        num_workers: Replaces the recipe's number.
+        checkpoint: Names the checkpoint that the run resumes from: a number of steps, as text, or the end of an epoch,
+            "end 0"; None for the whole run.
     """
 
     title: str

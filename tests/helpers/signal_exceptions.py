@@ -16,12 +16,12 @@ class OwnError(TimeoutError):
 
 
 class Alarms:
-    """Raises out of a handler, at random moments of an action.
+    """Raises from a signal handler at random moments of an action.
 
-    Not in the frame that calls it: there it has returned already, or has not been called yet.
+    It does not raise in the frame that calls the action: there the action has returned, or has not been called yet.
 
     Attributes:
-        num_raised: So many times.
+        num_raised: The number of exceptions so far.
     """
 
     def __init__(self, seed: int) -> None:
@@ -36,10 +36,10 @@ class Alarms:
             raise OwnError if self.num_raised % 2 else KeyboardInterrupt
 
     def done(self, action: Callable[[], Any], longest_seconds: float, drop: Callable[[], None] = lambda: None) -> Any:
-        """What `action` gives, called again behind each exception, when `drop` was called. May raise StopIteration.
+        """Returns the result of `action`, after `drop` and another try for each exception. May raise StopIteration.
 
-        Each signal may come a tenth later than the one before, so that an action that begins anew does end, however
-        slow the machine.
+        Each signal may come a tenth later than the one before, so that an action that begins anew also ends on a slow
+        machine.
         """
         while True:
             signal.setitimer(signal.ITIMER_REAL, self._choose.uniform(1e-5, longest_seconds))
@@ -66,19 +66,19 @@ def losses(
     """Interrupts epochs at random moments until there were `num_exceptions`.
 
     Args:
-        begin: Gives an iterator over epoch 0, each time of the same batches, or over the one behind that. It is
-            interrupted, too, for epoch 0.
-        digest: Of a batch.
-        num_exceptions: At least.
-        longest_seconds: Between asking for a batch and the signal.
-        num_epochs: So many, one after the other.
-        seed: Of the moments.
-        drop: Called before epoch 0 begins, when no signal comes, and lets go of what is left of earlier ones. Python
-            calls finalizers then, and an exception that a handler raises in one is gone, and what the finalizer had
-            still to do.
+        begin: Returns an iterator over epoch 0, each time with the same batches, or over the next epoch. For epoch 0 it
+            is interrupted, too.
+        digest: Returns a digest of a batch.
+        num_exceptions: The least number of exceptions.
+        longest_seconds: The longest time between asking for a batch and the signal.
+        num_epochs: The number of epochs, one after the other.
+        seed: The seed of the moments.
+        drop: Called before epoch 0 begins, when no signal comes; releases the remains of earlier epochs. Python calls
+            finalizers then. An exception that a handler raises in a finalizer is lost, and so is the finalizer's
+            remaining work.
 
     Returns:
-        How many batches were missing, came more than once or were different.
+        The number of batches that were missing, came more than once or were different.
     """
     expected = [digest(batch) for number in range(num_epochs) for batch in begin(number)]
     alarms = Alarms(seed)

@@ -1,8 +1,7 @@
-"""What the steps and tables of a lowered transform mean, by Pillow, NumPy and torch alone.
+"""Carries out the steps and tables of a lowered transform with Pillow, NumPy and torch alone.
 
-Random choices are drawn from torch's default generator in the order in which torchvision draws them. Nothing here
-calls torchvision's transforms, or shares code with the replay of reported steps, which does: so comparing with them
-says something.
+Random choices are drawn from torch's default generator in torchvision's order. Nothing here calls torchvision's
+transforms or shares code with the replay of reported steps, which does; so a comparison with them is independent.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ FILTERS = {name: Image.Resampling[name.upper()] for name in FILTER_NAMES}
 
 
 def replay(lowered: LoweredTransform, image: Image.Image) -> Any:
-    """What the native part makes of an RGB image and the Python part of that."""
+    """Runs the native part on an RGB image and the Python part on the result."""
     steps = [step for _, step in lowered.steps]
     erasing = steps.pop() if steps and isinstance(steps[-1], _core.RandomErasing) else None
     sample: Any = apply_steps(image, steps)
@@ -42,7 +41,7 @@ def replay(lowered: LoweredTransform, image: Image.Image) -> Any:
 
 
 def look_up(form: SampleForm, image: Image.Image) -> torch.Tensor:
-    """The tensor that the table makes of the pixels, of the type and memory layout that the lowering promises."""
+    """Returns the table's tensor for the pixels, with the type and memory layout that the lowering promises."""
     values = torch.from_numpy(np.array(image)).permute(2, 0, 1)
     if form.table is not None:
         table = torch.frombuffer(bytearray(form.table), dtype=form.dtype).reshape(3, 256)
@@ -187,7 +186,7 @@ def augment(image: Image.Image, step: Any) -> Image.Image:
 
 
 def sign(step: Any) -> int:
-    """1 for the negative operation."""
+    """Draws a sign: 1 for the negative operation."""
     return integer(2) if step.family == "v1" else int(torch.rand(()).item() <= 0.5)
 
 
@@ -267,7 +266,7 @@ STEPS: dict[type, Callable[[Image.Image, Any], Image.Image]] = {
 
 
 def apply_op(image: Image.Image, op: Any) -> Image.Image:
-    """One operation on pixels, as Pillow does it."""
+    """Runs one operation on pixels, as Pillow does it."""
     return OPS[type(op)](image, op)
 
 

@@ -49,7 +49,7 @@ class ClockedEvent:
 
 @dataclass
 class ClockedTensor:
-    """What was written on one stream; `users` are the streams its memory waits for before it is used anew."""
+    """A tensor written on one stream; its memory waits for the streams `users` before it is reused."""
 
     home: ClockedStream
     written: Clock
@@ -111,16 +111,16 @@ class ClockedCuda:
     # ---- work ------------------------------------------------------------------------------------------------------
 
     def write(self, value: Any, device: int | None = None) -> ClockedTensor:
-        """A kernel on the current stream that makes a tensor."""
+        """Runs a kernel on the current stream that makes a tensor."""
         stream = self.current_stream(device)
         stream.tick()
         return ClockedTensor(stream, {stream.number: stream.clock[stream.number]}, value)
 
     def read(self, tensor: ClockedTensor) -> Any:
-        """A kernel on the current stream of the tensor's device that reads it.
+        """Runs a kernel that reads the tensor, on the current stream of its device.
 
         Raises:
-            OrderError: It may begin before the tensor is written, or the tensor's memory may be used anew meanwhile.
+            OrderError: The kernel may begin before the tensor is written, or the memory may be reused meanwhile.
         """
         stream = self.current_stream(tensor.home.device_index)
         if not stream.has_seen(tensor.written):

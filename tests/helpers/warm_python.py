@@ -1,4 +1,4 @@
-"""A Python process that has done the imports which take a child's first seconds, and forks a child for each program."""
+"""A Python process that has done the imports of a child's first seconds, and forks a child for each program."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any
 
 from process_tree import kill_tree
 
-# What children of the tests import. Nothing of it starts a thread, which would be lost by the fork.
+# Modules that children of the tests import. None of them starts a thread, which a fork would lose.
 IMPORTS = ["numpy", "torch", "torchvision_shim", "fastload", "fake_cuda", "recipes"]
 
 
@@ -29,7 +29,7 @@ class WarmPython:
     """
 
     def __init__(self, **variables: str) -> None:
-        """`variables` are added to the warm process's environment."""
+        """Starts the process with `variables` added to its environment."""
         self._socket, theirs = socket.socketpair()
         folders = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
         path = os.pathsep.join([*folders, *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -57,7 +57,7 @@ class WarmPython:
             os.close(write)
         pid = int(self._replies.readline())
         with ThreadPoolExecutor(2) as pool:
-            # To their ends, so that whatever it has started and left behind is waited for, too.
+            # To the end of the outputs: a process that the child left running is waited for, too.
             texts = [pool.submit(lambda fd: os.fdopen(fd, errors="replace").read(), read) for read, _ in outputs]
             is_late = False
             try:
