@@ -77,7 +77,8 @@ cpp: $(VENV)/.built
 	$(BIN)/python tests/cpp/build.py quick unit_tests
 	build/cpp/quick/unit_tests $(ARGS)
 
-CHANGED = $(shell git diff --name-only --diff-filter=d HEAD; git ls-files --others --exclude-standard)
+# Nothing without git, as in the systems of make fresh.
+CHANGED = $(shell (git diff --name-only --diff-filter=d HEAD; git ls-files --others --exclude-standard) 2>/dev/null)
 CHANGED_PYTHON = $(filter %.py %.pyi,$(CHANGED))
 CHANGED_CPP = $(filter $(CPP),$(CHANGED))
 check: $(VENV)/.tools

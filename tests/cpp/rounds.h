@@ -18,8 +18,8 @@ inline bool has_all_rounds() {
 // The number of rounds of a loop that has `all`.
 inline std::uint64_t rounds(std::uint64_t all) { return has_all_rounds() ? all : all / 10; }
 
-// The distance between two calls that a test makes fail, where it is `step` with all rounds. It stays odd, so that calls
-// that come in pairs do not always fail at the same one.
+// The distance between two calls that a test makes fail, where it is `step` with all rounds. It stays odd, so that
+// calls that come in pairs do not always fail at the same one.
 inline int stride(int step) { return has_all_rounds() ? step : 9 * step; }
 
 }  // namespace fastload::testing
