@@ -2,7 +2,7 @@
 
 Each campaign makes its cases from seeds and compares fastload with torch or Pillow. They take turns; a run begins with
 the seed at which the run before has ended, so that no case comes twice. What was found is printed with its seed, and
-the run becomes a line of docs/campaigns.md, which is committed. `ARGS="--only files"` runs one of them, and
+the run becomes a line of tests/campaigns.md, which is committed. `ARGS="--only files"` runs one of them, and
 `ARGS="--only files --first 1234 --cases 1"` one case again.
 
 The campaign `products` runs the cases that tests/tiers.py keeps out of CI by its limits, a case for each seed, and
