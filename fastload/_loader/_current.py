@@ -66,8 +66,8 @@ class CurrentLoader:
 
     @property
     def index_sampler(self) -> Any:
-        """The batch sampler, or the sampler where there are no batches."""
-        return self.loader.sampler if self.loader.batch_sampler is None else self.loader.batch_sampler
+        """The batch sampler, or the sampler where there are no batches, by the name that torch's iterators use."""
+        return self.loader._index_sampler
 
     @property
     def is_of_processes(self) -> bool:

@@ -8,12 +8,13 @@ from typing import Any, cast
 from fastload._delivery._device import is_host
 from fastload._display._units import counted
 from fastload._iteration._settings import LoaderSettings
+from fastload._process._config import TorchDataLoader
 
 # A len() of these looks it up; one of the user's own may read files, or raise.
 _QUICK_PACKAGES = frozenset({"builtins", "fastload", "torch", "torchvision"})
 
 
-def describe(loader: Any, settings: LoaderSettings | None) -> str:
+def describe(loader: TorchDataLoader[Any], settings: LoaderSettings | None) -> str:
     """A loader in one line, from its attributes alone: nothing is planned, and none of the user's code is called.
 
     Args:
@@ -54,7 +55,7 @@ def _package_of_len(dataset: object) -> str:
     return ""
 
 
-def _batches(loader: Any) -> list[str]:
+def _batches(loader: TorchDataLoader[Any]) -> list[str]:
     if loader.batch_size is not None:
         return [f"batch_size={loader.batch_size}"]
     sampler = loader.batch_sampler

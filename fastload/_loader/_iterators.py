@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -56,7 +57,7 @@ def new_iterator(now: CurrentLoader) -> Any:
     make_requirements = functools.partial(requirements_of, now, plan, functools.partial(native_plan_of, now))
     setup = now.setup(plan, check_beginning(progress.beginning, make_requirements, now.arguments.num_threads))
     if plan.mode is Mode.NATIVE:
-        return _native_iterator(now, setup)
+        return _native_iterator(now, replace(setup, index_sampler=loader.batch_sampler))
     return python_iterator(now, setup, is_tail=plan.mode is Mode.PARTLY_NATIVE)
 
 

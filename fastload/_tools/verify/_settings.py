@@ -57,7 +57,7 @@ def shared_by_threads(runner: LoaderRunner) -> list[str]:
     """Lists what threads share, unlike processes, and what may change while samples are made; a clause each."""
     if not runner.runs_python_in_threads:
         return []
-    code = runner.loader._user_code()  # type: ignore[attr-defined]
+    code = CurrentLoader(runner.loader).arguments.code
     clauses = [f"worker threads share {name}, which is found by name" for name in changed_by_name(tuple(code))]
     if not CurrentLoader(runner.loader).settings.copy:
         clauses.append("copy=False: worker threads share what the data set, its transforms and collate_fn hold")
