@@ -20,7 +20,7 @@ from fastload._loader._arguments import arguments_of
 from fastload._loader._current import CurrentLoader
 from fastload._loader._iterators import native_plan
 from fastload._planning._native_plans import NativePlan
-from fastload._process._interrupts import is_interrupt, keep
+from fastload._process._interrupts import append_result, is_interrupt
 from fastload._resume._saved_state import SavedState
 from fastload.samplers._draw_numbers import (
     DrawNumbers,
@@ -78,7 +78,7 @@ class _Part:
 
     def _prepare(self) -> None:
         if not self._ready and self._iterator.position < self._stop:
-            keep(self._ready, next, self._iterator)
+            append_result(self._ready, next, self._iterator)
         if not self._ready:
             raise StopIteration
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from fastload import _native
-from fastload._process._interrupts import keep
+from fastload._process._interrupts import append_result
 
 
 class StepsIterator:
@@ -58,7 +58,7 @@ class StepsIterator:
         while not self._ready:
             if self._num_left == 0:
                 raise StopIteration
-            keep(self._ready, next, self._batches)
+            append_result(self._ready, next, self._batches)
             if not self._ready:
                 self._go_on()
 

@@ -23,7 +23,7 @@ from PIL import Image, ImageFile, UnidentifiedImageError, __version__, features
 
 from fastload._errors import Stage
 from fastload._process._exit import EXIT_JOIN_SECONDS, DaemonThread, join_threads, start_threads
-from fastload._process._interrupts import is_interrupt, keep
+from fastload._process._interrupts import append_result, is_interrupt
 
 RgbImage = Image.Image
 
@@ -149,11 +149,11 @@ def _open_regular(directory: int | None, path: str, flags: int) -> int:
     opened: list[int] = []  # none is lost to an interrupt: Note [interrupts]
     try:
         try:
-            keep(opened, system_open, path, flags | os.O_NONBLOCK)
+            append_result(opened, system_open, path, flags | os.O_NONBLOCK)
         except BlockingIOError:  # another process has a lease on it, which the kernel asks for while open() waits
             if not stat.S_ISREG(os.stat(path, dir_fd=directory).st_mode):
                 raise
-            keep(opened, system_open, path, flags)
+            append_result(opened, system_open, path, flags)
         mode = os.fstat(opened[0]).st_mode
         if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
             raise OSError(errno.EINVAL, "not a regular file", path)

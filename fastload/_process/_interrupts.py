@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 T = TypeVar("T")
 
 
-def keep(kept: list[T], function: Callable[..., T], *arguments: Any) -> None:
+def append_result(kept: list[T], function: Callable[..., T], *arguments: Any) -> None:
     """Appends what `function` returns, in one call of C; nothing where it raises StopIteration.
 
     No interrupt comes between the two where `function` is C code; where it is not, none comes once it has returned.

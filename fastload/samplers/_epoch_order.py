@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from fastload._process._interrupts import keep
+from fastload._process._interrupts import append_result
 from fastload._resume._generators import ProgramReplay, ProgramStates
 from fastload._resume._saved_sampler import SavedSampler
 from fastload.samplers._draw_numbers import DrawNumbers, Numbers, numbers_of, size_of
@@ -193,7 +193,7 @@ class EpochOrder:
             states = deque([*self._own_states, own_state(self._batch_sampler)], self._own_states.maxlen)
             self._own_states, self._num_noted, self._is_noted = states, self._num_noted + 1, True
         self._is_empty = False
-        keep(given, self._taken.pop)
+        append_result(given, self._taken.pop)
 
     def item(self, given: Any) -> Any:
         """Returns what the sampler gave, of what give() appended: index batches are that themselves."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from fastload._process._interrupts import keep
+from fastload._process._interrupts import append_result
 from fastload.samplers._index_array import BadIndicesError, IndexBatch, index_array
 from fastload.samplers._own_batches import OwnBatches, own_batches
 from fastload.samplers._sampled import Sampled
@@ -84,7 +84,7 @@ class _ConvertedBatches:
                 return
         if self._converted is None:
             self._converted = [_converted(self._taken[0])]
-        keep(given, self._converted.pop)
+        append_result(given, self._converted.pop)
 
     def check_end(self) -> None:
         self._sampled.check_end()

@@ -20,7 +20,7 @@ import torch
 from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
 from torch.utils.data import sampler as torch_samplers
 
-from fastload._process._interrupts import keep
+from fastload._process._interrupts import append_result
 from fastload.samplers._index_array import BadIndicesError, IndexBatch
 from fastload.samplers._seeded_shuffle import SeededShuffle, sharded_in
 from fastload.samplers._sharded_sampler import ShardedSampler
@@ -154,7 +154,7 @@ def _random_source(sampler: RandomSampler, seeds: list[torch.Tensor]) -> _IndexS
     generator: torch.Generator | None = sampler.generator
     if generator is None:
         if not seeds:
-            keep(seeds, torch.empty((), dtype=torch.int64).random_)
+            append_result(seeds, torch.empty((), dtype=torch.int64).random_)
         generator = torch.Generator()
         generator.manual_seed(int(seeds[0].item()))
     return _source_of(sampler, generator)
@@ -188,7 +188,7 @@ class _Reader:
             draw = self.source.draw_after(self.num_drawn + num_new, missing)
             if draw is None:
                 break
-            keep(self._pieces, draw)
+            append_result(self._pieces, draw)
             num_new = sum(map(len, self._pieces))
         if not self._pieces:
             return
@@ -284,7 +284,7 @@ class OwnBatches:
             reader.fill(size)
             self._cut = _Cut([reader.rest[:size]], reader.rest[size:])
         if len(self._cut.batch[0]) >= (self._full_size or 1):
-            keep(given, self._cut.batch.pop)
+            append_result(given, self._cut.batch.pop)
 
     def check_end(self) -> None:
         """Does nothing: no interrupt ends the pass."""

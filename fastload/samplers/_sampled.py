@@ -11,7 +11,7 @@ from typing import Any
 from torch.utils.data import BatchSampler
 from torch.utils.data.dataloader import _InfiniteConstantSampler
 
-from fastload._process._interrupts import is_interrupt, keep
+from fastload._process._interrupts import append_result, is_interrupt
 from fastload.samplers._own_batches import OwnBatches, is_torchs_own, own_batches
 
 
@@ -39,7 +39,7 @@ class Sampled:
     def give(self, given: list[Any]) -> None:
         """Appends the next item in one step; at the end, appends nothing. Raises what the sampler raises."""
         try:
-            keep(given, next, self._items)
+            append_result(given, next, self._items)
         except BaseException as error:
             if is_interrupt(error):
                 self._interrupt = type(error).__name__

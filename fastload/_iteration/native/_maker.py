@@ -28,7 +28,7 @@ from fastload._pillow._failures import exception_of
 from fastload._pillow._pillow import serve
 from fastload._planning._native_plans import NativePlan
 from fastload._process._exit import exit_state
-from fastload._process._interrupts import keep
+from fastload._process._interrupts import append_result
 from fastload._quarantine._failure import Account
 from fastload._quarantine._guard import pause_before
 from fastload._quarantine._repair import BatchRepair, Unrepairable
@@ -235,7 +235,7 @@ class NativeMaker:
     def _wait_for_engine(self) -> None:
         while not (self._arrived and isinstance(self._arrived[0], _native.Batch)):
             if not self._arrived:
-                keep(self._arrived, self._opened.next, float(self._timeout_seconds))
+                append_result(self._arrived, self._opened.next, float(self._timeout_seconds))
                 exit_state.sleep_if_begun()
                 if not self._arrived:
                     return
@@ -250,7 +250,7 @@ class NativeMaker:
     def _take_owner(self) -> PendingBatch:
         """Returns what belongs to the batch that has arrived."""
         if not self._owners:
-            keep(self._owners, self._arrived[0].take_owner)
+            append_result(self._owners, self._arrived[0].take_owner)
         return self._owners[0]
 
     def release(self, number: int) -> None:
