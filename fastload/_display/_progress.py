@@ -1,4 +1,4 @@
-"""How far something is, on standard error: with rich, where it is installed and that is a terminal, else in lines."""
+"""Progress on standard error: a bar if rich is installed and it is a terminal, otherwise lines."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _LOOK_SECONDS = 0.2
 
 
 def is_rich(stream: TextIO) -> bool:
-    """Whether what is written to `stream` may have colours and bars."""
+    """Returns whether output to `stream` may have colours and bars."""
     return stream.isatty() and importlib.util.find_spec("rich") is not None
 
 
 class Progress:
-    """A context in which something runs; behind two seconds standard error says how far it is.
+    """A context that reports the progress of the work inside it to standard error once it takes over two seconds.
 
     Args:
-        what: is done, for example "comparing".
-        unit: of `advance`, as a plural; "" where nobody knows how far it is.
+        what: Name of the work, for example "comparing".
+        unit: Unit of `advance`, in the plural; "" if the progress is unknown.
     """
 
     def __init__(self, what: str, unit: str = "") -> None:
@@ -41,7 +41,7 @@ class Progress:
         self._reporter = StartedThread(target=self._report, name="fastload progress", daemon=True)
 
     def advance(self, done: float, total: float | None = None) -> None:
-        """Says how much is done, and of how much where that is known."""
+        """Sets how much is done, and the total if it is known."""
         self._done, self._total = done, total
 
     def __enter__(self) -> Progress:

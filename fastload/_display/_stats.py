@@ -1,4 +1,4 @@
-"""Counters of a loader, as a typed snapshot."""
+"""A loader's counters, as a typed snapshot."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from fastload._display._table import Shown, Table
 from fastload._display._units import counted
 from fastload._process._waits import quantile_seconds
 
-# What is said of a moment and does not add up; all other fields count from the first iteration on.
-OF_A_MOMENT = frozenset(
+# Fields that are current levels and do not add up; all others count from the first iteration on.
+CURRENT_LEVELS = frozenset(
     {
         "bytes_held",
         "scratch_bytes",
@@ -30,61 +30,61 @@ OF_A_MOMENT = frozenset(
 
 @dataclass(frozen=True)
 class LoaderStats(Shown):
-    """What one loader has done since it was made: counts, times and memory of all of its iterations and threads.
+    """Counts, times and memory of one loader since it was made, over all of its iterations and threads.
 
-    ``print(stats)`` shows a table of what there is, and so does a notebook. ``later - earlier`` is what happened
-    between two of them; it is a LoaderStats, too.
+    ``print(stats)`` and notebooks show a table of the nonzero values. ``later - earlier`` is another LoaderStats with
+    what happened between the two.
 
     Attributes:
         samples_native: Samples decoded and transformed by native code.
         samples_fallback: Samples decoded by Pillow, then transformed by native code.
-        samples_python_tail: Those among them of which a part of the pipeline ran in Python, in threads.
-        samples_python: Samples that the dataset made in Python, in threads or asked of torch's own iterator.
+        samples_python_tail: Samples among those for which part of the pipeline ran in Python, in threads.
+        samples_python: Samples that the dataset made in Python, in threads or through torch's own iterator.
         samples_failed: Samples that raised a SampleError.
-        samples_replaced: Bad samples in whose place others were handed out.
-        samples_skipped: Bad samples that were left out of batches handed out.
+        samples_replaced: Bad samples for which substitutes were delivered.
+        samples_skipped: Bad samples left out of delivered batches.
         batches_delivered: Batches the consumer has received.
         bytes_read: Bytes of sample files.
-        fallback_reasons: Samples per reason why the native decoder left them to Pillow.
+        fallback_reasons: Samples left to Pillow, per reason.
         images_opened: JPEG files that the user's code opened with Pillow in workers that decode natively.
-        images_native: Those among them whose pixels native code has made.
-        image_fallback_reasons: Those that Pillow has decoded, per reason; of worker processes they are not counted. One
-            whose pixels nobody asked for is neither.
+        images_native: Images among those whose pixels native code has made.
+        image_fallback_reasons: Images among those that Pillow has decoded, per reason; not counted in worker processes.
+            An image whose pixels were never read counts as neither.
         stage_seconds: Thread time per stage: "read", "header", "cache", "decode", "transform"; "fallback" is Pillow's;
-            "tail", "dataset" and "collate" are the user's own Python's. What torch's own
-            iterator does, with worker processes or without, is not timed.
-        consumer_wait_seconds: Time that next() took to give the batches delivered; without workers it makes them. High:
+            "tail", "dataset" and "collate" are the user's own Python code. torch's own iterator, with or without worker
+            processes, is not timed.
+        consumer_wait_seconds: Time that next() took to return batches; without workers it includes making them. High:
             loading is the bottleneck.
-        consumer_busy_seconds: Time from batches given to the next ones asked for: that of your training steps, where
-            nothing else is done between.
-        wait_counts: Batches by the time that next() took to give them: lower end of an interval in ns -> batches. A
-            power of two has 16 intervals, so that times read from it are within 3.2 % of the true ones.
+        consumer_busy_seconds: Time between a batch and the request for the next one: your training steps, if the loop
+            does nothing else.
+        wait_counts: Batches by the time that next() took: lower end of an interval in ns -> batches. A power of two has
+            16 intervals, so times read from it are within 3.2 % of the true ones.
         worker_wait_seconds: Time the threads waited for work, summed over them. High: the consumer is the bottleneck.
-        bytes_held: Memory of batch buffers at this moment, those given to the user and still in use included.
-        scratch_bytes: Memory of the native threads for files, decoding and resizing at this moment.
-        batches_in_flight: Batches asked of the threads and not yet received, at this moment.
-        queue_depth: Batches among them that are ready at this moment.
-        fallback_queue_depth: Samples that wait for Pillow at this moment.
-        bytes_copied: Bytes that batches had on their way to the device: before conversion there.
-        staging_bytes: Page-locked memory that native batches are written to on their way, at this moment.
-        device_bytes: Memory on the device of batches that are not asked for yet, at this moment. Native batches only.
-        pageable_allocations: How often page-locked memory could not be had and pageable memory was taken.
-        gil_checks: How often a thread that runs Python looked whether another one held the GIL.
-        gil_held: How often one did.
-        gil_wait_seconds: How long it waited for the GIL then, in all.
-        cache_hits: Images of which something was known from an earlier time.
-        cache_misses: Those of which nothing was known, among those that would have gained.
-        cache_coefficient_hits: Those of the hits that had the image's coefficients.
-        cache_pixel_hits: Those that had its pixels behind the first steps of the transform.
-        cache_stale: Coefficients or pixels of a file that was changed since.
-        cache_checks: Images by coefficients or pixels that were decoded from their files as well.
-        cache_mismatches: Hits whose record was of other contents: dropped, and the image decoded without it.
-        cache_dropped: Records for which there was no room.
-        cache_damaged: Records on disk that could not be read, or were not of the file that they were found for.
-        cache_records: Records at this moment: in the memory of this process, of all its loaders, or in the store.
-        cache_memory_bytes: Memory that they, or the places of those on disk, take at this moment.
-        cache_bytes_read: From the store, by this process.
-        cache_bytes_written: To the store, by this process.
+        bytes_held: Current memory of batch buffers, including those that the user still holds.
+        scratch_bytes: Current memory of the native threads for files, decoding and resizing.
+        batches_in_flight: Batches currently requested from the threads and not yet received.
+        queue_depth: Batches among those that are currently ready.
+        fallback_queue_depth: Samples that currently wait for Pillow.
+        bytes_copied: Bytes of batches copied to the device, before conversion there.
+        staging_bytes: Current page-locked memory that native batches pass through on their way to the device.
+        device_bytes: Current device memory of native batches that are not requested yet.
+        pageable_allocations: How often page-locked memory was refused and pageable memory was used instead.
+        gil_checks: How often a thread that runs Python checked whether another one held the GIL.
+        gil_held: How often another one did.
+        gil_wait_seconds: Total time that the checking threads then waited for the GIL.
+        cache_hits: Images with cached data from an earlier time.
+        cache_misses: Images without any, among those that would have gained.
+        cache_coefficient_hits: Hits with the image's coefficients.
+        cache_pixel_hits: Hits with the image's pixels after the first steps of the transform.
+        cache_stale: Coefficients or pixels of a file that has changed since.
+        cache_checks: Images loaded by coefficients or pixels that were also decoded from their files.
+        cache_mismatches: Hits whose record had other contents: dropped, and the image decoded without it.
+        cache_dropped: Records dropped for lack of room.
+        cache_damaged: Records on disk that could not be read or belonged to another file.
+        cache_records: Current records: in the memory of this process, for all its loaders, or in the store.
+        cache_memory_bytes: Current memory of these records, or of the index of those on disk.
+        cache_bytes_read: Bytes this process has read from the store.
+        cache_bytes_written: Bytes this process has written to the store.
 
     Example:
         >>> loader = fastload.DataLoader(list(range(100)), batch_size=10)
@@ -141,7 +141,7 @@ class LoaderStats(Shown):
     def __post_init__(self) -> None:
         for name in ("fallback_reasons", "image_fallback_reasons", "stage_seconds"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
-        # JSON knows no other keys than text.
+        # JSON has only text keys.
         counts = {int(interval): count for interval, count in self.wait_counts.items()}
         object.__setattr__(self, "wait_counts", MappingProxyType(counts))
 
@@ -150,13 +150,13 @@ class LoaderStats(Shown):
         """Merges counters by name: the engine's and those kept in Python.
 
         Args:
-            counters: name of a field -> its value.
+            counters: field name -> value.
 
         Returns:
-            A snapshot in which what is missing is 0.
+            A snapshot; fields without a counter are 0.
 
         Raises:
-            ValueError: A counter has no field here, or two of the arguments have it.
+            ValueError: A counter has no field here, or two arguments have the same counter.
 
         Example:
             >>> fastload.LoaderStats.from_counters({"samples_native": 3}, {"bytes_read": 20}).samples
@@ -174,80 +174,80 @@ class LoaderStats(Shown):
 
     @property
     def samples(self) -> int:
-        """Samples loaded, in whichever way; failed ones not included."""
+        """The number of samples loaded in any way; failed ones not included."""
         return self.samples_native + self.samples_fallback + self.samples_python
 
     @property
     def gil_held_share(self) -> float:
-        """Share of the time in which a thread that runs Python finds the GIL held by another; 0.0 where none looked.
+        """The share of checks by threads that run Python that found the GIL held by another thread; 0.0 without checks.
 
-        Near 1: threads do not run in parallel, because the dataset's own Python takes all the time there is.
+        Near 1: threads do not run in parallel, because the dataset's own Python code takes all the time.
         """
         return self.gil_held / self.gil_checks if self.gil_checks else 0.0
 
     @property
     def mean_gil_wait_seconds(self) -> float:
-        """How long a thread waits on average until it gets the GIL; 0.0 where none looked.
+        """The mean time that a thread waits for the GIL; 0.0 without checks.
 
-        The thread that trains waits as long each time that it comes back from an operation of torch's or from a file:
-        5 ms at most (`sys.getswitchinterval()`) for each thread that computes in Python.
+        The training thread waits this long each time it returns from a torch operation or from reading a file: at most
+        5 ms (`sys.getswitchinterval()`) for each thread that computes in Python.
         """
         return self.gil_wait_seconds / self.gil_checks if self.gil_checks else 0.0
 
     @property
     def mean_step_seconds(self) -> float:
-        """Time between a batch and the next request, on average: a training step; 0.0 where there was no batch."""
+        """The mean time between a batch and the next request, which is a training step; 0.0 without batches."""
         return self.consumer_busy_seconds / self.batches_delivered if self.batches_delivered else 0.0
 
     @property
     def wait_p50_seconds(self) -> float:
-        """Half of the batches took next() at most so long, to 3.2 %; 0.0 where there were none."""
+        """The time that half of the batches took next() at most, to within 3.2 %; 0.0 without batches."""
         return self.wait_quantile_seconds(0.5)
 
     @property
     def wait_p99_seconds(self) -> float:
-        """99 of 100 batches took next() at most so long, to 3.2 %; 0.0 where there were none."""
+        """The time that 99 of 100 batches took next() at most, to within 3.2 %; 0.0 without batches."""
         return self.wait_quantile_seconds(0.99)
 
     @property
     def wait_longest_seconds(self) -> float:
-        """The longest time that next() took to give a batch, to 3.2 %; 0.0 where there were none."""
+        """The longest time that next() took to return a batch, to within 3.2 %; 0.0 without batches."""
         return self.wait_quantile_seconds(1.0)
 
     def wait_quantile_seconds(self, share: float) -> float:
-        """How long next() took at most for this share of the batches.
+        """Returns the time that next() took at most for this share of the batches.
 
         Args:
             share: from 0.0 to 1.0.
 
         Returns:
-            Seconds, within 3.2 % of the true time; 0.0 where no batch was delivered.
+            Seconds, to within 3.2 %; 0.0 without batches.
 
         Raises:
-            ValueError: `share` is none.
+            ValueError: `share` is outside this range.
         """
         if not 0.0 <= share <= 1.0:
             raise ValueError(f"share must be in [0.0, 1.0], got {share!r}")
         return quantile_seconds(self.wait_counts, share)
 
     def as_dict(self) -> dict[str, Any]:
-        """The fields as plain dicts and numbers, for logging as JSON.
+        """Returns the fields as plain dicts and numbers, for logging as JSON.
 
         Returns:
-            name -> number, or dict of numbers by text. ``LoaderStats(**values)`` makes the object again.
+            name -> number, or dict with text keys. ``LoaderStats(**values)`` makes the object again.
         """
         return {entry.name: _plain(getattr(self, entry.name)) for entry in fields(self)}
 
     def __sub__(self, earlier: LoaderStats) -> LoaderStats:
-        """What happened between `earlier` and this one, of the same loader; memory and queues are as they are here.
+        """Returns what happened between `earlier` and this snapshot of the same loader; levels stay as they are here.
 
         Raises:
-            ValueError: `earlier` has more of something than this one, so it is later, or of another loader.
+            ValueError: A count is larger in `earlier`, so it is later or of another loader.
         """
         if not isinstance(earlier, LoaderStats):
             return NotImplemented
         values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
-        for name in values.keys() - OF_A_MOMENT:
+        for name in values.keys() - CURRENT_LEVELS:
             values[name] = _difference(name, values[name], getattr(earlier, name))
         return LoaderStats(**values)
 

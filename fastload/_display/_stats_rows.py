@@ -1,4 +1,4 @@
-"""The rows of a table of LoaderStats: what there is, by stages, with shares and with what it means."""
+"""The rows of a LoaderStats table: the nonzero values by stage, with their shares and meanings."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 from fastload._display._units import counted, in_bytes, in_percent, in_seconds
 
 _Row = tuple[str, ...]
-# Where one side waited so many times as long as the other, the other is what limits.
+# If one side waited this many times as long as the other, the other is the bottleneck.
 _CLEARLY = 2.0
-_MOST_STAGES = 5  # with all other rows 25 lines
+_MOST_STAGES = 5  # 25 lines with all other rows
 
 
 def rows_of_stats(stats: Any) -> list[_Row]:
-    """(topic, what, value, share, note) of each row, of a LoaderStats; only of what is not zero."""
+    """Returns (topic, name, value, share, note) for each row of a LoaderStats; zero values have no row."""
     return [
         *_samples(stats),
         *_thread_time(stats.stage_seconds),

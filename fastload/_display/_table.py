@@ -1,4 +1,4 @@
-"""A table that is text in a terminal and HTML in a notebook."""
+"""A table that is shown as text in a terminal and as HTML in a notebook."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
-# Of a line that print() shows.
+# Width of a line that print() shows.
 MAX_COLUMNS = 100
 
 
@@ -19,9 +19,9 @@ class Table:
 
     Attributes:
         title: One line, or none.
-        rows: Of cells; a row may have fewer than another.
+        rows: Rows of cells; they may differ in length.
         head: Names of the columns, or none.
-        right: Numbers of the columns that stand on the right.
+        right: Numbers of the right-aligned columns.
     """
 
     title: str
@@ -30,10 +30,10 @@ class Table:
     right: frozenset[int] = field(default=frozenset())
 
     def text(self, columns: int | None = MAX_COLUMNS) -> str:
-        """Lines of at most so many characters, or whole; a first cell that is as the one above is left blank."""
+        """Returns lines cut to `columns` characters, or whole; a first cell equal to the one above is left blank."""
         lines = [self.head, *_without_repeats(self.rows)] if self.head else _without_repeats(self.rows)
         cells = list(zip_longest(*lines, fillvalue=""))
-        # The last column may be long, and nothing stands behind it.
+        # The last column may be long, and nothing follows it.
         widths = [max(map(len, column)) for column in cells[:-1]]
         shown = [*filter(None, [self.title]), *(self._line(line, widths) for line in lines)]
         return "\n".join(shown if columns is None else [_cut(line, columns) for line in shown])
@@ -46,7 +46,7 @@ class Table:
         return ("  " + "  ".join(placed)).rstrip()
 
     def html(self) -> str:
-        """A table element, with every cell escaped."""
+        """Returns a table element with every cell escaped."""
         lines = [self.head, *_without_repeats(self.rows)] if self.head else _without_repeats(self.rows)
         num_columns = max(map(len, lines), default=0)
         kinds = ["th" if self.head else "td", *["td"] * len(lines)]
@@ -54,7 +54,7 @@ class Table:
         return f"<table><caption style='text-align:left'>{html.escape(self.title)}</caption>{''.join(rows)}</table>"
 
     def _html_row(self, kind: str, cells: Sequence[str], num_columns: int) -> str:
-        """A last cell that is text goes over the empty columns behind it."""
+        """Returns a row element; a last cell with text spans the empty columns to its right."""
         last = max((number for number, cell in enumerate(cells) if cell), default=0)
         placed = []
         for number, cell in enumerate(cells[: last + 1]):
@@ -69,7 +69,7 @@ class Shown:
 
     @abstractmethod
     def _table(self) -> Table:
-        """What is shown."""
+        """Returns the table that is shown."""
 
     def __str__(self) -> str:
         return self._table().text()

@@ -1,4 +1,4 @@
-"""Numbers as people read them."""
+"""Numbers in a form that people read easily."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ _BYTES = ("bytes", "kB", "MB", "GB", "TB")
 
 
 def in_seconds(seconds: float) -> str:
-    """A time with three digits, for example "812 us", "12.3 ms" or "4.50 s"."""
+    """Returns a time with three digits, for example "812 us", "12.3 ms" or "4.50 s"."""
     if seconds <= 0:
         return "0 s"
-    # The limits lie where a number would be rounded to the next unit.
+    # Each limit is the number from which rounding gives the next unit.
     if seconds < 999.5e-6:
         return f"{_three_digits(seconds * 1e6)} us"
     if seconds < 999.5e-3:
@@ -20,7 +20,7 @@ def in_seconds(seconds: float) -> str:
 
 
 def in_bytes(count: float) -> str:
-    """A size in powers of 1,000, for example "512 bytes" or "1.25 GB"."""
+    """Returns a size in powers of 1,000, for example "512 bytes" or "1.25 GB"."""
     size, unit = float(count), 0
     while size >= 999.5 and unit < len(_BYTES) - 1:
         size, unit = size / 1000, unit + 1
@@ -31,14 +31,14 @@ _SIZE = re.compile(r"\s*(\d+(?:\.\d*)?)\s*(?:([kmgtp])(i?))?b?\s*", re.IGNORECAS
 
 
 def bytes_of(size: int | str, argument: str) -> int:
-    """The number that a size means: an int, or a text such as "200G", "1.5TiB" or "64 MB".
+    """Returns the number of bytes that `size` means: an int, or a text such as "200G", "1.5TiB" or "64 MB".
 
     Args:
-        size: G is 10 ** 9 bytes and Gi 2 ** 30; so are k, M, T and P. The B may be left out.
-        argument: Whose value it is, for the error.
+        size: G is 10 ** 9 bytes and Gi 2 ** 30; k, M, T and P likewise. The B may be left out.
+        argument: Name of the argument with this value, for the error.
 
     Raises:
-        ValueError: It is no size above 0.
+        ValueError: It is not a size above 0.
     """
     count = 0
     if isinstance(size, str) and (found := _SIZE.fullmatch(size)) is not None:
@@ -54,12 +54,12 @@ def bytes_of(size: int | str, argument: str) -> int:
 
 
 def in_percent(part: float, whole: float) -> str:
-    """The share of `part` in `whole`; empty where there is no whole."""
+    """Returns the share of `part` in `whole` in percent; "" if `whole` is 0."""
     return f"{part / whole:.1%}".replace("%", " %") if whole > 0 else ""
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:
-    """For example "1 sample" or "1,200 samples"."""
+    """Returns a count with its noun, for example "1 sample" or "1,200 samples"."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 

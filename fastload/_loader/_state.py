@@ -11,7 +11,7 @@ from typing import Any
 from fastload._decode_cache._loader_cache import LoaderCache
 from fastload._delivery._batch_memory import StagedMemory
 from fastload._delivery._device import Device, PinnedMemory
-from fastload._display._stats import OF_A_MOMENT, LoaderStats
+from fastload._display._stats import CURRENT_LEVELS, LoaderStats
 from fastload._images._processes import ProcessImages
 from fastload._iteration._settings import LoaderSettings
 from fastload._iteration._torch_iterator import TorchCounters
@@ -102,7 +102,7 @@ class LoaderState:
 
     def exchange_engine(self, engine: LoaderEngine | None) -> None:
         """What the one before has counted stays counted."""
-        counted = {name: count for name, count in self.engine_stats().items() if name not in OF_A_MOMENT}
+        counted = {name: count for name, count in self.engine_stats().items() if name not in CURRENT_LEVELS}
         self._engine = engine, counted
 
     def engine_stats(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Single images, for people who write their own data sets."""
+"""Decoding of single images, for users who write their own data sets."""
 
 from __future__ import annotations
 
@@ -40,25 +40,25 @@ def decode_image(
 ) -> Any:
     """Decodes an image file to RGB: the pixels of ``PIL.Image.open(source).convert("RGB")``.
 
-    Clean sequential and progressive JPEG files are decoded natively with the GIL released, everything else by the
-    installed Pillow. Threads decode at the same time; each keeps the memory it decodes in, at most 64 MiB.
+    Clean sequential and progressive JPEG files are decoded natively with the GIL released, all other files by the
+    installed Pillow. Threads decode in parallel; each keeps its decoding memory, at most 64 MiB.
 
     Args:
-        source: a path (str or PathLike), or the contents of a file (bytes, bytearray or memoryview; changes that
-            another thread makes meanwhile are not seen).
+        source: a path (str or PathLike), or the contents of a file (bytes, bytearray or memoryview; later changes by
+            another thread have no effect).
         output: "tensor", "numpy" or "pil".
 
     Returns:
         "tensor": torch.uint8 [3, height, width]; "numpy": uint8 [height, width, 3], both contiguous; "pil": a
-        PIL.Image.Image of mode RGB with the ``info`` (EXIF, ICC profile, ...) that Pillow gives it. It is yours alone.
-        EXIF orientation is not applied.
+        PIL.Image.Image of mode RGB with the ``info`` (EXIF, ICC profile, ...) that Pillow gives it. It shares no
+        memory. EXIF orientation is not applied.
 
     Raises:
         ValueError, TypeError: for another output or source.
         OSError: a file that cannot be read, is truncated, or is a FIFO or device.
-        PIL.UnidentifiedImageError: it is no image that Pillow knows.
-        PIL.Image.DecompressionBombError: it has more pixels than Pillow takes.
-        Exception: what else Pillow raises for this file.
+        PIL.UnidentifiedImageError: Pillow does not recognise it as an image.
+        PIL.Image.DecompressionBombError: it has more pixels than Pillow accepts.
+        Exception: any other exception of Pillow for this file.
 
     Example:
         >>> fastload.decode_image("cat.jpg").shape
@@ -84,17 +84,17 @@ def decode_image(
 
 
 def pil_loader(path: str) -> _pillow.RgbImage:
-    """Opens an image as torchvision.datasets.folder.pil_loader does, with the native decoder.
+    """Opens an image like torchvision.datasets.folder.pil_loader, with the native decoder.
 
     Args:
-        path: of the file.
+        path: path of the file.
 
     Returns:
         A PIL.Image.Image of mode RGB, with its pixels loaded.
 
     Raises:
-        OSError: as pil_loader, and for a FIFO or device, where pil_loader would wait for ever.
-        Exception: what else pil_loader raises for the file.
+        OSError: like pil_loader, and for a FIFO or device, on which pil_loader would wait forever.
+        Exception: any other exception that pil_loader raises for the file.
 
     Example:
         >>> files = datasets.DatasetFolder("train", fastload.pil_loader, extensions=(".jpg",), transform=transform)
@@ -110,7 +110,7 @@ def _as_array(image: _pillow.RgbImage, output: str) -> Any:
 
 
 class _ThreadDecoder(threading.local):
-    """This thread's decoder; a new one where Pillow's limit, which users change, is not its any more."""
+    """The calling thread's decoder; made anew once users have changed Pillow's pixel limit."""
 
     max_pixels = -1
     cache: _native.DecodeCache | None = None
@@ -134,14 +134,14 @@ _thread_decoder = _ThreadDecoder()
 
 
 def thread_decoder(max_pixels: int | None = None) -> _native.SampleDecoder:
-    """That of the calling thread, with Pillow's limit of pixels as it is now, or `max_pixels` where that is less."""
+    """Returns the calling thread's decoder, with the lower of Pillow's current pixel limit and `max_pixels`."""
     limit = _pillow.max_pixels()
     return _thread_decoder.get(limit if max_pixels is None else min(limit, max_pixels))
 
 
 @contextlib.contextmanager
 def keeping(cache: _native.DecodeCache | None) -> Iterator[None]:
-    """In it the calling thread's decoder keeps in `cache` what it learns of images; nothing where it is None."""
+    """Lets the calling thread's decoder store what it learns about images in `cache`; in none if it is None."""
     before = _thread_decoder.exchange_cache(cache)
     try:
         yield
@@ -151,7 +151,7 @@ def keeping(cache: _native.DecodeCache | None) -> Iterator[None]:
 
 @functools.cache
 def _whole_image(is_planar: bool) -> tuple[_native.TransformPlan, _native.DrawSource]:
-    """The plan without steps, and the draws that it does not make."""
+    """Returns the plan without steps and a source of draws, which it does not use."""
     plan = _native.TransformPlan(
         [],
         element_size=1,
@@ -164,7 +164,7 @@ def _whole_image(is_planar: bool) -> tuple[_native.TransformPlan, _native.DrawSo
 
 
 def _decode_natively(path: str, contents: bytes | None, *, is_planar: bool) -> NDArray[np.uint8] | None:
-    """The pixels, or None where Pillow has to decide what they are."""
+    """Returns the pixels; None if Pillow has to decide what they are."""
     if not _pillow.native_jpeg_is_exact().is_exact:
         return None
     decoder = thread_decoder()

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def exception_of(failure: _native.SampleFailure, index: int, directory: int | None = None) -> BaseException:
-    """The exception for the first bad sample of a batch: Pillow's, the system's, or a native status in words.
+    """Returns the exception for the first bad sample of a batch: Pillow's, the system's, or a native status in words.
 
-    A relative path is one in `directory`, a descriptor; None: in the current one.
+    A relative path is relative to `directory`, a descriptor; None: the current directory.
     """
     path, stage = failure["path"], failure["stage"]
     if stage == "engine":
@@ -31,11 +31,11 @@ def exception_of(failure: _native.SampleFailure, index: int, directory: int | No
     if number := failure["errno"]:
         if stage == "limit" and number == errno.EFBIG:
             limit = f"{MAX_FILE_BYTES >> 20} MiB"
-            next_step = f"Files of more than {limit} are not read. Replace it, or cut off what is behind the image."
+            next_step = f"Files of more than {limit} are not read. Replace it, or cut off what follows the image."
         cause = OSError(number, os.strerror(number), os.fsdecode(path))
-    elif stage in ("open", "read"):  # Python has OSError for a file that is none or shrank, too
+    elif stage in ("open", "read"):  # Python raises OSError, too, for something that is no file, or that shrank
         cause = OSError(text)
-    elif stage == "transform":  # as torchvision and Pillow say that an image is too small
+    elif stage == "transform":  # the type by which torchvision and Pillow report an image that is too small
         cause = ValueError(text)
     return sample_error(index, path, stage, cause, offset=failure["offset"] or None, next_step=next_step)
 
@@ -43,6 +43,6 @@ def exception_of(failure: _native.SampleFailure, index: int, directory: int | No
 def exception_of_pillow(
     exception: BaseException, path: bytes, index: int, directory: int | None = None
 ) -> BaseException:
-    """The exception for a sample that Pillow did not decode."""
+    """Returns the exception for a sample that Pillow could not decode."""
     verdict = classify_failure(exception, path, directory)
     return sample_error(index, path, verdict.stage, exception, detail=verdict.detail)

@@ -1,4 +1,4 @@
-"""Whether Pillow opens and changes images by its own functions, which native code stands in for."""
+"""Whether Pillow still opens and changes images with its own functions, which native code replaces."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from PIL import Image, ImageEnhance, ImageFile, ImageOps, JpegImagePlugin
 from fastload._process._originals import Originals, Owner, is_of_module, original_of
 
 _FORMAT = "JPEG"
-# What the loader of a data set calls.
+# Functions that a data set's loader calls.
 _OPENING = [
     Owner("PIL.Image", Image, ("open",)),
     Owner("PIL.Image.Image", Image.Image, ("convert", "load")),
     Owner("PIL.ImageFile.ImageFile", ImageFile.ImageFile, ("load",)),
     Owner("PIL.JpegImagePlugin", JpegImagePlugin, ("JpegImageFile",)),
 ]
-# What torchvision's transforms call on images.
+# Methods that torchvision's transforms call on images.
 _IMAGE_METHODS = (
     *("convert", "copy", "crop", "filter", "getbands", "load", "paste", "point", "resize", "rotate", "split"),
     *("tobytes", "transform", "transpose"),
@@ -33,18 +33,18 @@ _changing = Originals(_CHANGING, is_of_module)
 
 
 def replaced_opening() -> str | None:
-    """Why opening a JPEG file may give something else than Pillow's image, as a clause; None where it does not."""
+    """Returns why opening a JPEG file may not give Pillow's image, as a clause; None if it gives that."""
     name = _opening.replaced()
     return foreign_opener() if name is None else f"{name} was replaced"
 
 
 def replaced_method() -> str | None:
-    """The name of a function of Pillow's that was replaced; None where none was."""
+    """Returns the name of a Pillow function that was replaced; None if there is none."""
     return _changing.replaced()
 
 
 def foreign_opener() -> str | None:
-    """Who opens JPEG files in the place of Pillow or fastload, as a clause; None where nobody does."""
+    """Returns what opens JPEG files instead of Pillow or fastload, as a clause; None if nothing does."""
     opener: Any = Image.OPEN.get(_FORMAT, (None,))[0]
     if original_of(opener) is JpegImagePlugin.jpeg_factory:
         return None

@@ -1,7 +1,7 @@
-"""The one home of PIL: the reference decoder, what is known about it, and the threads that run it for the engine.
+"""The only importer of PIL: the reference decoder, its properties, and the threads that run it for the engine.
 
-What the native decoder does not accept is decoded here by the installed Pillow, opened the way torchvision's
-``pil_loader`` opens it. So verdict, pixels and error text are Pillow's by construction.
+The installed Pillow decodes here what the native decoder does not accept, and opens it the way torchvision's
+``pil_loader`` does. So verdict, pixels and error text are Pillow's by construction.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from fastload._process._interrupts import append_result, is_interrupt
 RgbImage = Image.Image
 
 _SHOWN_BYTES = 16
-# Larger than any image that can be.
+# Larger than any image.
 _NO_PIXEL_LIMIT = 1 << 62
 # Older versions smooth incomplete progressive scans over a smaller neighbourhood.
 _OLDEST_LIBJPEG_TURBO = (2, 1)
@@ -43,28 +43,28 @@ class DecodedPixels(NamedTuple):
 
 
 def open_rgb(path: str | bytes) -> RgbImage:
-    """Decode the file at `path` to an RGB image, as torchvision's ``pil_loader`` does.
+    """Decodes the file at `path` to an RGB image like torchvision's ``pil_loader``.
 
-    Exception types and texts are those of ``pil_loader``, with one addition: what is neither a regular file nor a
-    folder is refused with OSError (EINVAL, "not a regular file") where ``pil_loader`` would wait for ever.
+    Exceptions have the types and texts of ``pil_loader``, with one addition: anything but a regular file or a folder
+    raises OSError (EINVAL, "not a regular file"), whereas ``pil_loader`` would wait forever.
     """
     return open_rgb_in(None, path)
 
 
 def open_rgb_in(directory: int | None, path: str | bytes) -> RgbImage:
-    """The same, with a relative path in the directory of this descriptor; None: in the current one."""
+    """Decodes like `open_rgb`, with `path` relative to the directory with this descriptor; None: the current one."""
     with _open_file(directory, path) as file:
         return _open_reference(file).convert("RGB")
 
 
 def open_rgb_deferred_in(directory: int | None, path: str | bytes) -> RgbImage:
-    """As `open_rgb_in`, where an opener that is registered with Pillow may have it decoded later, and natively."""
+    """Decodes like `open_rgb_in`, except that an opener registered with Pillow may decode later, and natively."""
     with _open_file(directory, path) as file:
         return _identified(file).convert("RGB")
 
 
 def open_rgb_bytes(data: bytes) -> RgbImage:
-    """Decode `data`, the contents of an image file, to an RGB image; raises what Pillow raises."""
+    """Decodes `data`, the contents of an image file, to an RGB image; raises what Pillow raises."""
     return _open_reference(io.BytesIO(data)).convert("RGB")
 
 
@@ -76,13 +76,13 @@ _of_thread = _OfThread()
 
 
 def is_reference() -> bool:
-    """Whether Pillow and torchvision are to do by themselves what this thread asks them for."""
+    """Returns whether Pillow and torchvision have to do this thread's calls by themselves."""
     return _of_thread.is_reference
 
 
 @contextlib.contextmanager
 def as_reference() -> Iterator[None]:
-    """In it nothing of what the calling thread asks Pillow and torchvision for is done natively."""
+    """Makes Pillow and torchvision do the calling thread's calls by themselves, without native code."""
     before, _of_thread.is_reference = _of_thread.is_reference, True
     try:
         yield
@@ -96,10 +96,10 @@ def _open_reference(source: str | IO[bytes]) -> Image.Image:
 
 
 def _identified(source: str | IO[bytes]) -> Image.Image:
-    """Image.open() that may be called by several threads in a new process.
+    """Opens an image like Image.open(), but safely for several threads in a new process.
 
-    Pillow loads the modules of rare formats when it meets the first such file. One thread that does so makes another,
-    which has asked all formats there were, believe that it has asked all there are.
+    Pillow loads the modules of rare formats when it meets the first file of one. A thread that has tried only the
+    formats known so far believes that it has tried them all if another thread loads those modules meanwhile.
     """
     num_formats = len(Image.ID)
     try:
@@ -113,44 +113,44 @@ def _identified(source: str | IO[bytes]) -> Image.Image:
 
 
 def image_info(source: str | IO[bytes]) -> dict[str | tuple[int, int], Any]:
-    """What Pillow finds beside the pixels of a file (EXIF, ICC profile, ...); decodes nothing."""
+    """Returns what Pillow finds in a file apart from the pixels (EXIF, ICC profile, ...); decodes nothing."""
     with _open_reference(source) as image:
         info: dict[str | tuple[int, int], Any] = image.info
     return info
 
 
 def image_info_in(directory: int | None, path: str | bytes) -> dict[str | tuple[int, int], Any]:
-    """The same of the file at `path`, a relative one in the directory of this descriptor."""
+    """Returns `image_info` of the file at `path`, relative to the directory with this descriptor."""
     with _open_file(directory, path) as file:
         return image_info(file)
 
 
 def decode_rgb(path: str | bytes, directory: int | None = None) -> DecodedPixels:
-    """Decode the file at `path` to RGB bytes; raises what `open_rgb_in` raises."""
+    """Decodes the file at `path` to RGB bytes; raises what `open_rgb_in` raises."""
     image = open_rgb_in(directory, path)
     return DecodedPixels(image.tobytes(), image.width, image.height)
 
 
 def rgb_image(pixels: NDArray[np.uint8]) -> RgbImage:
-    """An RGB image with a copy of `pixels`, contiguous [height, width, 3]."""
+    """Returns an RGB image with a copy of `pixels`, contiguous [height, width, 3]."""
     height, width, _ = pixels.shape
     return Image.frombytes("RGB", (width, height), pixels.data)
 
 
 def _open_file(directory: int | None, path: str | bytes) -> IO[bytes]:
-    # By path and not from bytes: Pillow's "cannot identify" message quotes the file object.
+    # By path, not from bytes: Pillow's "cannot identify" message quotes the file object.
     name = os.fsdecode(path)
     return open(name, "rb", opener=functools.partial(_open_regular, None if name.startswith("/") else directory))
 
 
 def _open_regular(directory: int | None, path: str, flags: int) -> int:
-    """Opener for ``open``: never waits for a writer of a FIFO. Folders pass: ``open`` words their error."""
+    """Opens for ``open``; never waits for a FIFO's writer. Opens folders, too: ``open`` words their error."""
     system_open = functools.partial(os.open, dir_fd=directory)
-    opened: list[int] = []  # none is lost to an interrupt: Note [interrupts]
+    opened: list[int] = []  # no descriptor is lost to an interrupt: Note [interrupts]
     try:
         try:
             append_result(opened, system_open, path, flags | os.O_NONBLOCK)
-        except BlockingIOError:  # another process has a lease on it, which the kernel asks for while open() waits
+        except BlockingIOError:  # another process has a lease on it, which a blocking open() makes the kernel break
             if not stat.S_ISREG(os.stat(path, dir_fd=directory).st_mode):
                 raise
             append_result(opened, system_open, path, flags)
@@ -166,16 +166,16 @@ def _open_regular(directory: int | None, path: str, flags: int) -> int:
 
 @dataclass(frozen=True)
 class SampleFailure:
-    """What a decode exception says about the sample, in the words of SampleError."""
+    """A decode exception in SampleError's terms."""
 
     stage: Stage
     detail: str | None
 
 
 def classify_failure(exception: BaseException, path: str | bytes, directory: int | None = None) -> SampleFailure:
-    """Name the stage at which `decode_rgb` failed; for a file that is no image, say what it starts with.
+    """Names the stage at which `decode_rgb` failed; for a file that is no image, shows its first bytes.
 
-    Reads at most 16 bytes of the file, and nothing unless Pillow could not identify it.
+    Reads at most 16 bytes of the file, and only if Pillow could not identify it.
     """
     if isinstance(exception, UnidentifiedImageError):
         return SampleFailure("header", _describe_start(directory, path))
@@ -194,7 +194,7 @@ def _describe_start(directory: int | None, path: str | bytes) -> str | None:
     except OSError as error:
         if is_interrupt(error):
             raise
-        return None  # it went away since; the exception at hand is told anyway
+        return None  # the file is gone by now; the caller reports its exception anyway
     return f"not an image: first bytes {start!r}" if start else "empty file"
 
 
@@ -205,9 +205,9 @@ class PillowInfo:
     Attributes:
         version: As text, for example "13.0.0".
         is_simd: Whether it is Pillow-SIMD, whose resize is not Pillow's arithmetic.
-        libjpeg_turbo: Version of the libjpeg-turbo inside, or None where the JPEG decoder is another one.
-        max_pixels: Pillow warns above this many pixels and refuses above twice as many. A module setting that users
-            change, so ask at each epoch.
+        libjpeg_turbo: Version of the libjpeg-turbo inside, or None if the JPEG decoder is another library.
+        max_pixels: Pillow warns above this many pixels and refuses above twice as many. Users may change this module
+            setting, so ask at each epoch.
     """
 
     version: str
@@ -217,14 +217,14 @@ class PillowInfo:
 
 
 def pillow_info() -> PillowInfo:
-    """Describe the Pillow that decodes here."""
-    # Pillow-SIMD is Pillow-SIMD by its version only: 9.5.0.post1 of the former is built on 9.5.0 of the latter.
+    """Returns a description of the Pillow that decodes here."""
+    # Only the version tells Pillow-SIMD apart: its 9.5.0.post1 is built on Pillow 9.5.0.
     turbo = None if _has_feature("mozjpeg") else features.version_feature("libjpeg_turbo")
     return PillowInfo(__version__, ".post" in __version__, turbo, max_pixels())
 
 
 def max_pixels() -> int:
-    """Image.MAX_IMAGE_PIXELS, which may be any number, or None: no limit."""
+    """Returns Image.MAX_IMAGE_PIXELS as an int; without a limit (None) a number larger than any image."""
     limit: float | None = Image.MAX_IMAGE_PIXELS
     if limit is None or not limit < _NO_PIXEL_LIMIT:
         return _NO_PIXEL_LIMIT
@@ -232,7 +232,7 @@ def max_pixels() -> int:
 
 
 def accepted_files() -> object:
-    """What of Pillow's settings decides which files it takes; equal while none has changed."""
+    """Returns the settings by which Pillow decides which files it accepts; equal while none has changed."""
     return max_pixels(), bool(ImageFile.LOAD_TRUNCATED_IMAGES), len(Image.OPEN)
 
 
@@ -244,7 +244,7 @@ class Exactness(NamedTuple):
 
 
 def native_jpeg_is_exact() -> Exactness:
-    """Whether the native JPEG decoder gives this Pillow's pixels: only where both are libjpeg-turbo's arithmetic."""
+    """Returns whether the native JPEG decoder gives this Pillow's pixels: it does if Pillow uses libjpeg-turbo."""
     info = pillow_info()
     if info.libjpeg_turbo is None:
         return Exactness(False, f"Pillow {info.version} decodes JPEG with a library other than libjpeg-turbo")
@@ -269,38 +269,38 @@ class FallbackTask(Protocol):
 
     @property
     def path(self) -> bytes:
-        """File name."""
+        """The file name."""
 
     @property
     def directory(self) -> int | None:
-        """Descriptor of the directory that a relative path is in; None: the current one."""
+        """The descriptor of the directory that a relative path starts from; None: the current one."""
 
     def complete(self, pixels: bytes, width: int, height: int) -> None:
-        """Hand in the decoded image (layout as in `DecodedPixels`); the engine copies or keeps `pixels`."""
+        """Hands in the decoded image (layout as in `DecodedPixels`); the engine copies or keeps `pixels`."""
 
     def fail(self, exception: BaseException) -> None:
-        """Hand in why it could not be decoded."""
+        """Hands in why it could not be decoded."""
 
 
 class FallbackEngine(Protocol):
-    """The engine's handle, as the fallback threads see it."""
+    """The part of the engine's handle that the fallback threads use."""
 
     def next_fallback(self) -> FallbackTask | None:
-        """Wait, without the GIL, for the next task; None once the engine is closed."""
+        """Waits, without the GIL, for the next task; returns None once the engine is closed."""
 
     def close(self) -> object:
-        """Signal the end: waits for nothing, may be called again and from any thread."""
+        """Signals the end. Does not wait; may be called repeatedly and from any thread."""
 
 
 class FallbackThreads:
     """Python threads that decode for an engine.
 
-    They hold the engine's handle, never this object, a loader or an iterator. Before the interpreter is torn down the
-    engines of those still alive are closed.
+    They hold the engine's handle, never this object, a loader or an iterator. Before the interpreter is torn down,
+    the engines of threads that are still alive are closed.
 
     Args:
         engine: Source of the tasks.
-        max_threads: Threads that `start` makes.
+        max_threads: Number of threads that `start` starts.
     """
 
     def __init__(self, engine: FallbackEngine, max_threads: int) -> None:
@@ -308,14 +308,14 @@ class FallbackThreads:
         self._engine = engine
 
     def start(self) -> None:
-        """Start the threads. Raises ThreadStartError where the system refuses one; close() ends the others."""
+        """Starts the threads. Raises ThreadStartError if the system refuses one; close() ends the others."""
         start_threads(self._threads)
 
     def close(self, timeout_seconds: float = EXIT_JOIN_SECONDS) -> bool:
-        """Close the engine and wait for the threads; never call it from a finalizer.
+        """Closes the engine and waits for the threads; never call it from a finalizer.
 
         Returns:
-            Whether all of them ended in time. One that is inside a decode ends after it.
+            Whether all of them ended in time. A thread inside a decode ends after it.
         """
         self._engine.close()
         return join_threads(self._threads, timeout_seconds)
@@ -324,8 +324,8 @@ class FallbackThreads:
 class _FallbackThread(DaemonThread):
     """One decoding thread.
 
-    An exception given to the user keeps the frames below it (``f_back``), and so what their locals name: therefore
-    these methods let go of the task and the engine by hand.
+    An exception that the user gets keeps the frames below it (``f_back``) and what their locals refer to, so these
+    methods release the task and the engine explicitly.
     """
 
     def __init__(self, engine: FallbackEngine, number: int) -> None:
@@ -336,7 +336,7 @@ class _FallbackThread(DaemonThread):
         engine = self._engine
         try:
             while engine is not None and (task := engine.next_fallback()) is not None:
-                serve(task, kept=BaseException)  # no signal comes here, and a thread has no caller
+                serve(task, kept=BaseException)  # no signal arrives here, and a thread has no caller
                 del task
         finally:
             self._engine = engine = None
@@ -347,8 +347,10 @@ class _FallbackThread(DaemonThread):
 
 
 def serve(task: FallbackTask, kept: type[BaseException] = Exception) -> None:
-    """Decode for `task` in this thread. Exceptions of type `kept` are the sample's; others, and interrupts, the
-    caller's."""
+    """Decodes for `task` in this thread.
+
+    Exceptions of type `kept` belong to the sample; others, and interrupts, are raised to the caller.
+    """
     try:
         decoded = decode_rgb(task.path, task.directory)
         task.complete(decoded.pixels, decoded.width, decoded.height)

@@ -1,4 +1,4 @@
-"""Files to which whole lines are appended, by this and other programs."""
+"""Files to which this and other programs append whole lines."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import os
 
 
 def append_lines(path: str, lines: bytes, *, is_first: bool) -> None:
-    """Appends `lines` by one call in append mode, so that several programs of one machine can share a file.
+    """Appends `lines` with one call in append mode, so several programs on one machine can share a file.
 
     Args:
-        path: Made where it is missing.
-        lines: Whole ones, each with its end.
-        is_first: Nothing was appended yet by who asks: a file that ends in the middle of a line, of a run that was
-            killed while it wrote, gets its end first.
+        path: Created if it is missing.
+        lines: Whole lines, each with its newline.
+        is_first: Whether the caller has appended nothing yet. Then a last line without a newline, left by a run that
+            was killed while it wrote, is completed first.
 
     Raises:
-        OSError: They cannot be written, or not all of them.
+        OSError: The lines cannot be written, or only a part of them was.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         if is_first and _ends_in_the_middle(descriptor):
             lines = b"\n" + lines
         if os.write(descriptor, lines) != len(lines):
-            raise OSError("the disk took only a part of a line")
+            raise OSError("the disk took only a part of the lines")
     finally:
         os.close(descriptor)
 

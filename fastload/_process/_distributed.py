@@ -1,4 +1,4 @@
-"""Loaders of a process group whose ranks all load the same samples, or together only a part of them."""
+"""Warnings about process groups whose ranks all load the same samples, or together load only a part of them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from fastload._process import _config
 
 
 def warn_of_unsharded(loader: DataLoader[Any]) -> None:
-    """Warns, once in a process, where each rank of the process group will load every sample of `loader`; and where the
-    ranks together will load a part of them only.
+    """Warns, once per process, if each rank of the process group loads every sample, or if all ranks together load
+    only a part of them.
 
-    Only a loader whose sampler is torch's own random or sequential one is known to do so. A batch_sampler that was
-    given, any other sampler and an iterable dataset may well know their rank, and nothing is said of them.
+    Only torch's own random and sequential samplers are known to give each rank every sample. A batch_sampler argument,
+    any other sampler and an iterable dataset may know their rank, so they cause no warning.
     """
     if (dealt_again := _dealt_again(loader.batch_sampler)) is not None:
         _warn_of_two_deals(os.getpid(), type(dealt_again).__name__, dealt_again.num_replicas)
@@ -36,7 +36,7 @@ def warn_of_unsharded(loader: DataLoader[Any]) -> None:
 
 
 def rank_and_world_size() -> tuple[int, int]:
-    """Of this process in the default process group; (0, 1) where there is none."""
+    """Returns rank and world size of this process in the default process group; (0, 1) without one."""
     if not torch.distributed.is_available() or not torch.distributed.is_initialized():
         return 0, 1
     return torch.distributed.get_rank(), torch.distributed.get_world_size()
@@ -53,25 +53,25 @@ def _takes_all(loader: DataLoader[Any]) -> bool:
     takes_all = type(loader.sampler) in (RandomSampler, SequentialSampler) or hasattr(loader.sampler, "takes_all")
     if isinstance(loader.dataset, IterableDataset) or not takes_all:
         return False
-    # torch sets batch_size to None where a batch_sampler was given; without batches there is none.
+    # torch sets batch_size to None for a batch_sampler argument; without batches there is no batch_sampler.
     has_own_batches = loader.batch_size is not None and type(loader.batch_sampler) is BatchSampler
     return has_own_batches or loader.batch_sampler is None
 
 
 def _dealt_again(batch_sampler: Any) -> DistributedSampler[Any] | None:
-    """The sampler that has dealt out the samples to the ranks, where Accelerate deals out its batches again."""
+    """Returns the DistributedSampler whose batches Accelerate shards a second time, if there is one."""
     sampler = getattr(getattr(batch_sampler, "batch_sampler", None), "sampler", None)
     if type(batch_sampler).__name__ != "BatchSamplerShard" or not isinstance(sampler, DistributedSampler):
         return None
     return sampler if sampler.num_replicas > 1 else None
 
 
-# What data sets and samplers call the rank they are made for, or how many there are.
+# Attribute names by which data sets and samplers know their rank or the number of ranks.
 _RANK_NAMES = {"rank", "num_replicas", "process_index", "num_processes", "world_size", "shard_index", "num_shards"}
 
 
 def _is_share(dataset: Any, world_size: int) -> bool:
-    """Whether `dataset` may be one rank's part: it knows of ranks, or is a Subset of the size that a part has."""
+    """Returns whether `dataset` may be one rank's part: it knows of ranks, or is a Subset of a part's size."""
     if _RANK_NAMES & getattr(dataset, "__dict__", {}).keys():
         return True
     if not isinstance(dataset, Subset):
@@ -83,13 +83,13 @@ def _is_share(dataset: Any, world_size: int) -> bool:
     return total // world_size <= len(dataset) <= -(-total // world_size)
 
 
-@functools.cache  # once for each process; a forked child is another one
+@functools.cache  # once per process; a forked child is another one
 def _warn(process_id: int, world_size: int) -> None:
     warnings.warn(
-        f"The process group has {world_size} ranks, and this DataLoader gives each of them every sample: its sampler "
-        "does not know the rank. To load each sample on one rank, pass sampler=fastload.ShardedSampler(dataset, "
-        "shuffle=...) instead of shuffle=..., and call loader.sampler.set_epoch(epoch) before each epoch. If the "
-        "dataset is this rank's part already, or every rank shall see all samples, ignore this.",
+        f"The process group has {world_size} ranks, and this DataLoader gives every sample to each of them: its "
+        "sampler does not know the rank. To load each sample on one rank, pass sampler=fastload.ShardedSampler("
+        "dataset, shuffle=...) instead of shuffle=..., and call loader.sampler.set_epoch(epoch) before each epoch. If "
+        "the dataset is this rank's part already, or every rank is to see all samples, ignore this.",
         stacklevel=4,
     )
 
@@ -97,8 +97,8 @@ def _warn(process_id: int, world_size: int) -> None:
 @functools.cache
 def _warn_of_two_deals(process_id: int, sampler: str, num_replicas: int) -> None:
     warnings.warn(
-        "The samples of this DataLoader are dealt out to the ranks twice: Accelerate deals out the batches of a "
-        f"{sampler} that has dealt out the samples already, so that about one of {num_replicas} is loaded. Give "
-        "Accelerator.prepare() a loader with shuffle=... and no such sampler, or leave the loader out of prepare()",
+        f"The samples of this DataLoader are sharded twice: Accelerate shards the batches of a {sampler} that has "
+        f"sharded the samples already, so only about one of {num_replicas} is loaded. Give Accelerator.prepare() a "
+        "loader with shuffle=... instead of this sampler, or do not pass the loader to prepare()",
         stacklevel=4,
     )

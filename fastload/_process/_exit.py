@@ -1,4 +1,4 @@
-"""Exit of the interpreter: threads of Python that wait or iterate end before it is torn down."""
+"""Exit of the interpreter: Python threads that wait or iterate end before it is torn down."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ EXIT_JOIN_SECONDS = 1.0
 
 
 class LiveObjects(Generic[T]):
-    """Objects as long as they live; knows them by identity, whatever their ``==``.
+    """Weakly referenced objects, compared by identity whatever their ``==``.
 
-    Thread-safe without a lock, so that finalizers may use it and a forked child finds it usable. A WeakSet is not: one
-    thread cannot look through it while another adds.
+    Thread-safe without a lock, so finalizers and forked children may use it. A WeakSet is not: one thread cannot
+    iterate over it while another adds.
     """
 
     def __init__(self) -> None:
@@ -32,19 +32,19 @@ class LiveObjects(Generic[T]):
         references[number] = weakref.ref(item, lambda _: references.pop(number, None))
 
     def all(self) -> list[T]:
-        """Those that live now."""
+        """Returns the objects that are alive now."""
         references = self._references.copy().values()  # in one step
         return [item for reference in references if (item := reference()) is not None]
 
 
 class DaemonThread(StartedThread):
-    """A daemon thread that is told to end, and waited for, before the interpreter is torn down.
+    """A daemon thread that is told to end, and joined, before the interpreter is torn down.
 
-    A thread that is none would keep the process alive, and a daemon one that wakes from a native wait after that would
-    abort it.
+    A non-daemon thread would keep the process alive. A daemon thread that wakes from a native wait after the teardown
+    would abort the process.
 
     Args:
-        name: As debuggers show it.
+        name: Name that debuggers show.
     """
 
     def __init__(self, name: str) -> None:
@@ -57,7 +57,7 @@ class DaemonThread(StartedThread):
 
     @abstractmethod
     def signal_end(self) -> None:
-        """Ask the thread to end; waits for nothing, may be called again and from any thread or finalizer."""
+        """Asks the thread to end. Does not wait; may be called repeatedly and from any thread or finalizer."""
 
 
 class ThreadStartError(RuntimeError):
@@ -68,7 +68,7 @@ def start_threads(threads: Sequence[threading.Thread]) -> None:
     """Starts `threads`.
 
     Raises:
-        ThreadStartError: The system refuses one. Those before it run: whoever owns them ends them.
+        ThreadStartError: The system refuses one. The threads before it run, and their owner has to end them.
     """
     for number, thread in enumerate(threads, 1):
         try:
@@ -81,10 +81,10 @@ def start_threads(threads: Sequence[threading.Thread]) -> None:
 
 
 def join_threads(threads: Sequence[threading.Thread], timeout_seconds: float) -> bool:
-    """Wait for `threads`, but not for the calling one; never call it from a finalizer.
+    """Waits for `threads`, except the calling one. Never call it from a finalizer.
 
     Returns:
-        Whether all of them have ended, or were never started.
+        Whether all of them have ended or were never started.
     """
     deadline = time.monotonic() + timeout_seconds
     for thread in threads:
@@ -94,14 +94,14 @@ def join_threads(threads: Sequence[threading.Thread], timeout_seconds: float) ->
 
 
 class ExitState:
-    """Knows that the interpreter is about to exit, and puts other threads that iterate to sleep then.
+    """Knows that the interpreter is about to exit, and then puts other iterating threads to sleep.
 
-    The end of the process would do the same to a daemon thread a moment later, but in the wrong place: Python before
-    3.14 unwinds a thread that asks for the GIL too late, and a process ends with "terminate called" where that happens
-    inside of a torch operator. Besides, the thread would print the LoaderClosedError that it gets.
+    The end of the process would stop a daemon thread a moment later anyway, but in the wrong place: Python before 3.14
+    unwinds a thread that asks for the GIL too late, and if that happens inside a torch operator, the process ends with
+    "terminate called". The thread would also print the LoaderClosedError that it gets.
     """
 
-    # How long exiting waits for those threads to come from their last operators to a place where they can sleep.
+    # How long the exit waits for those threads to leave their last operators and reach a place where they can sleep.
     GRACE_SECONDS = 0.05
 
     def __init__(self) -> None:
@@ -112,13 +112,13 @@ class ExitState:
         _register_exit_hook()
 
     def begin(self) -> None:
-        """Called when the interpreter exits, before anything is ended."""
+        """Starts the exit. The interpreter's exit calls it before anything is ended."""
         self._has_begun = True
         if self._has_other_threads:
             time.sleep(self.GRACE_SECONDS)
 
     def sleep_if_begun(self) -> None:
-        """Called where a thread iterates. The main thread goes on: other exit handlers may iterate."""
+        """Sleeps forever in an iterating thread. The main thread goes on: other exit handlers may iterate."""
         if threading.current_thread() is threading.main_thread():
             return
         self._has_other_threads = True
@@ -133,13 +133,13 @@ _exit_hook = threading.Lock()
 
 
 def _register_exit_hook() -> None:
-    # Taken once and never released.
+    # Acquired once and never released.
     if _exit_hook.acquire(blocking=False):
         atexit.register(_exit)
 
 
 def _exit() -> None:
-    """Put those that iterate to sleep, then end every daemon thread. In a forked child the parent's are not alive."""
+    """Puts iterating threads to sleep, then ends every daemon thread. A forked child has none of its parent's."""
     exit_state.begin()
     threads = [thread for thread in _live_threads.all() if thread.is_alive()]
     for thread in threads:

@@ -1,4 +1,4 @@
-"""What kind of file system a file is on."""
+"""The type of the file system that a file is on."""
 
 from __future__ import annotations
 
@@ -16,43 +16,43 @@ _REMOTE = frozenset(
 
 
 def is_remote(file_system: str) -> bool:
-    """Whether other machines may write to a file system of this type, or it is FUSE's: a program answers for it."""
+    """Returns whether other machines may write to this type of file system, or it is FUSE's, served by a program."""
     return file_system in _REMOTE or file_system.startswith("fuse")
 
 
 def file_system_of(place: Path | int, root: Path = Path("/")) -> str:
-    """The type of the file system that something is on, as the list of mounts has it: "ext4", "nfs4", "fuse.sshfs".
+    """Returns the type of the file system at `place`, as the mount list names it: "ext4", "nfs4", "fuse.sshfs".
 
     Args:
-        place: A path of something that exists, or a descriptor.
-        root: Of the file system with the list of mounts; tests have one of their own.
+        place: Existing path, or a descriptor.
+        root: Root of the file system with the mount list; tests have their own.
 
     Returns:
-        "" where nobody knows.
+        The type; "" if unknown.
     """
     path = place if isinstance(place, Path) else Path(f"/proc/self/fd/{place}")
     return _type_of(path, read_text(root / "proc/self/mountinfo"))
 
 
 def is_rotating(place: Path, root: Path = Path("/")) -> bool:
-    """Whether the system knows that what exists at `place` is on a disk that turns.
+    """Returns whether the system knows that `place` is on a rotating disk.
 
     Args:
-        place: A path of something that exists.
-        root: Of the file system with the devices; tests have one of their own.
+        place: Existing path.
+        root: Root of the file system with the device files; tests have their own.
     """
     device = place.stat().st_dev
     disk = Path(os.path.realpath(root / f"sys/dev/block/{os.major(device)}:{os.minor(device)}"))
-    # Of a virtual machine's disk Linux says that it turns, whatever the host has; so it does of a map onto one.
+    # Linux calls a virtual machine's disk rotating, whatever the host has, and so any mapped device on top of it.
     disks = [Path(os.path.realpath(below)) for below in disk.glob("slaves/*")] or [disk]
     if any(part.startswith("virtio") for each in disks for part in each.parts):
         return False
-    # A partition is a folder in that of its disk.
+    # A partition is a folder in the folder of its disk.
     return any(read_text(folder / "queue/rotational").strip() == "1" for folder in (disk, disk.parent))
 
 
 def _type_of(path: Path, mounts: str) -> str:
-    """By the device, and where no mount has its number (btrfs) by the longest name of a mount that `path` is below."""
+    """Returns the type by device number; if no mount has that number (btrfs), by the longest mount above `path`."""
     device = path.stat().st_dev
     number = f"{os.major(device)}:{os.minor(device)}"
     real = os.path.realpath(path)

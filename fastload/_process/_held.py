@@ -1,4 +1,4 @@
-"""Changes of the process that last while somebody holds them."""
+"""Changes of the process that last while something holds them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import TracebackType
 
 
 class HeldChange(ABC):
-    """Something that is made when the first one holds it, and undone when the last one lets go. Thread-safe."""
+    """A change that the first holder makes and the last one to let go undoes. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -20,18 +20,18 @@ class HeldChange(ABC):
 
     @abstractmethod
     def make(self) -> None:
-        """May raise; then nothing is held, and undo() is called."""
+        """Makes the change. May raise; then nothing is held, and undo() is called."""
 
     @abstractmethod
     def undo(self) -> None:
-        """Has no effect where there is nothing to undo."""
+        """Undoes the change. Has no effect if there is nothing to undo."""
 
     @abstractmethod
     def num_in_child(self) -> int:
-        """By how many it is held in a forked child, where only the calling thread has come along."""
+        """Returns the number of holders in a forked child, in which only the calling thread goes on."""
 
     def hold(self) -> int:
-        """Returns what release() wants."""
+        """Holds the change, and returns the argument that release() takes."""
         with self._lock:
             if self._count == 0:
                 self._watch_forks()
@@ -45,7 +45,7 @@ class HeldChange(ABC):
 
     def release(self, generation: int) -> None:
         with self._lock:
-            if generation != self._generation:  # it was held in the process that this one was forked from
+            if generation != self._generation:  # held in the process that this one was forked from
                 return
             self._count -= 1
             if self._count == 0:

@@ -1,10 +1,10 @@
-"""Exceptions that the handler of a signal raises in the main thread.
+"""Exceptions that a signal handler raises in the main thread.
 
 Note [interrupts]
-A handler runs between two steps of Python code, be it the program's or fastload's, and may raise: Ctrl-C's does, and
-those of time limits. What a call has returned and Python has not stored is lost then, and what was done stays done.
-Steps that must not be lost are therefore ones that can be repeated, which an interrupted next() does when it is called
-again; and what cannot be repeated, as taking the next item of a sampler, is one call of C that keeps what it takes.
+A handler runs between two bytecodes of Python code, the program's or fastload's, and may raise: the handlers of Ctrl-C
+and of time limits do. A result that a call has returned and Python has not stored is then lost, but its effects remain.
+So steps that must not be lost are repeatable: the next next() repeats them after an interrupt. A step that cannot be
+repeated, such as taking a sampler's next item, is one C call that also stores its result.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ T = TypeVar("T")
 
 
 def append_result(kept: list[T], function: Callable[..., T], *arguments: Any) -> None:
-    """Appends what `function` returns, in one call of C; nothing where it raises StopIteration.
+    """Appends what `function` returns, in one C call; appends nothing if it raises StopIteration.
 
-    No interrupt comes between the two where `function` is C code; where it is not, none comes once it has returned.
+    If `function` is C code, no interrupt comes between its call and the append. Otherwise none comes once it returned.
     """
     kept.extend(itertools.starmap(function, (arguments,)))
 
 
 def equal_arrays(one: NDArray[Any], other: NDArray[Any]) -> bool:
-    """Whether shapes and elements are equal. np.array_equal() takes an interrupt for a difference."""
+    """Returns whether shapes and elements are equal. np.array_equal() takes an interrupt for a difference."""
     return one.shape == other.shape and bool(np.all(one == other))
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Whether the handler of a signal has raised it, and not the code that ran there.
+    """Returns whether a signal handler raised `error`, and not the code that ran when the signal came.
 
-    The frame of a handler is in its traceback; but Python's own, of Ctrl-C, has none.
+    The traceback has the handler's frame. Python's own handler of Ctrl-C has no frame.
     """
     handlers = {_code_of(handler) for number in signal.valid_signals() if callable(handler := signal.getsignal(number))}
     at, last = error.__traceback__, None
@@ -52,12 +52,12 @@ def is_interrupt(error: BaseException) -> bool:
 
 
 def _is_at_raise(at: TracebackType) -> bool:
-    """Whether the code itself raises there."""
+    """Returns whether the code at this point raises by itself."""
     return opcode.opname[at.tb_frame.f_code.co_code[at.tb_lasti]] == "RAISE_VARARGS"
 
 
 def _code_of(handler: Any) -> CodeType | None:
-    """What runs when it is called; None where that is no Python code."""
+    """Returns the code that a call of `handler` runs; None if that is not Python code."""
     while isinstance(handler, functools.partial):
         handler = handler.func
     for called in (

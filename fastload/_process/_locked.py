@@ -1,4 +1,4 @@
-"""Objects with a lock that a forked child has anew."""
+"""Objects whose lock is made anew in a forked child."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from fastload._process._exit import LiveObjects
 
 
 class Locked:
-    """Base of objects whose `_lock` guards what is whole at any moment.
+    """Base of objects whose `_lock` guards state that is consistent at any moment.
 
-    Re-entrant: a finalizer may ask for what the thread that it interrupts is changing.
+    The lock is re-entrant: a finalizer may read what the thread that it interrupts is changing.
     """
 
     def __init__(self) -> None:
@@ -19,7 +19,7 @@ class Locked:
         _live.add(self)
 
     def after_fork(self) -> None:
-        """In a child: a thread that has not come along may hold the lock."""
+        """Replaces the lock in a forked child: a thread that the child lacks may hold the old one."""
         self._lock = threading.RLock()
 
 

@@ -1,4 +1,4 @@
-"""How much memory this machine lets the process use."""
+"""The memory that this machine lets the process use."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _GROUP_LIMITS = ("sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/memory.limit_
 
 
 def total_memory(root: Path = Path("/")) -> int:
-    """Bytes of the machine's memory, or what a control group leaves of it.
+    """Returns the bytes of the machine's memory, or the limit of a control group if that is lower.
 
     Args:
-        root: Of the file system; tests have one of their own.
+        root: Root of the file system; tests have their own.
     """
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for line in read_text(root / "proc/meminfo").splitlines():
@@ -25,7 +25,7 @@ def total_memory(root: Path = Path("/")) -> int:
 
 
 def read_text(path: Path) -> str:
-    """Contents of a file of the system's; empty where there is none."""
+    """Returns the contents of a system file; "" if there is none."""
     try:
         return path.read_text() if path.exists() else ""
     except OSError as error:

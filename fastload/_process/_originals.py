@@ -1,4 +1,4 @@
-"""Functions of other packages that native code stands in for, and whether user code has put others in their place."""
+"""Functions of other packages that native code replaces, and whether user code has replaced them."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any, NamedTuple
 
-# Functions of fastload that stand in the place of others, which they call. Each is known as long as it lives: a thread
-# may have found it where another one has just put the original back.
+# Stand-in -> the original function that it calls. An entry lives as long as its stand-in: a thread may still hold a
+# stand-in when another thread has put the original back.
 stand_ins: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
 def original_of(function: Any) -> Any:
-    """What `function` stands in for; else itself."""
+    """Returns the function that `function` stands in for; otherwise `function` itself."""
     return stand_ins.get(function, function) if isinstance(function, FunctionType) else function
 
 
 class Owner(NamedTuple):
-    """A class or module, and names of functions in it; those that this version does not have are not looked at.
+    """A class or module, and names of functions in it; names that the installed version lacks are ignored.
 
     Attributes:
-        name: As users write it.
+        name: Name as users write it.
     """
 
     name: str
@@ -31,11 +31,12 @@ class Owner(NamedTuple):
 
 
 class Originals:
-    """Functions that are asked about often: where none has changed since the last time, that takes no microsecond.
+    """Functions that are checked often: a check takes less than a microsecond if none has changed since the last one.
 
     Args:
-        owners: Of the functions.
-        is_original: Says of an owner's value, a name and what is there whether it is what the package has put there.
+        owners: Owners of the functions.
+        is_original: Takes an owner's value, a function's name and the current object, and tells whether that object is
+            the package's own.
     """
 
     def __init__(self, owners: Sequence[Owner], is_original: Callable[[Any, str, Any], bool]) -> None:
@@ -44,12 +45,12 @@ class Originals:
             for name, value, functions in owners
         ]
         self._is_original = is_original
-        # With one name more: of a single one it gives no tuple.
+        # The extra name makes attrgetter return a tuple even for a single function.
         self._gets = [(operator.attrgetter(*names, names[0]), value) for _, value, names in self._owners]
         self._seen: list[Any] = []
 
     def replaced(self) -> str | None:
-        """The name of a function that is not the original one; None where all are."""
+        """Returns the name of a function that has been replaced; None if all are original."""
         try:
             seen = [get(value) for get, value in self._gets]
         except AttributeError as error:
@@ -65,7 +66,7 @@ class Originals:
 
 
 def is_of_module(owner: Any, _: str, found: Any) -> bool:
-    """Whether a function or class is defined where `owner`, a class or module, is."""
+    """Returns whether `found`, a function or class, is defined where `owner`, a class or module, is."""
     home = owner.__module__ if isinstance(owner, type) else owner.__name__
     if isinstance(found, FunctionType):
         return found.__globals__.get("__name__") == home  # not __module__, which functools.wraps copies to the wrapper

@@ -12,31 +12,31 @@ from fastload._process._memory import read_text
 
 
 def num_available() -> int:
-    """Processors that the system lets this process run on: by affinity, or all."""
+    """Returns the number of processors that the system lets this process run on: by affinity, or all."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def processor_quota(root: Path = Path("/")) -> float:
-    """Processors' worth of time that this process gets at most, for example 1.5.
+    """Returns the processor time per time that this process gets at most, in processors, for example 1.5.
 
-    By affinity, and by the quotas of the control groups of this process (version 1 or 2, and all above it).
+    It is limited by the affinity and by the quotas of this process's control groups (version 1 or 2, with all parents).
 
     Args:
-        root: Of the file system; tests have one of their own.
+        root: Root of the file system; tests have their own.
     """
     return min([num_available(), *_quotas(root)])
 
 
 def num_auto_workers(root: Path = Path("/")) -> int:
-    """Threads that load without taking processors from others: at least 1.
+    """Returns how many threads can load without taking processors from other programs: at least 1.
 
-    As many as the quota allows, shared among the ranks of this machine as torchrun counts them.
+    That is the quota, shared among the ranks on this machine as the launcher counts them.
     """
     return max(1, math.floor(processor_quota(root)) // _config.num_local_ranks())
 
 
 def _quotas(root: Path) -> Iterator[float]:
-    """Processors' worth of time that each control group above this process may use."""
+    """Yields the quota of each control group above this process, in processors."""
     groups = read_text(root / "proc/self/cgroup")
     for line in groups.splitlines():
         _, controllers, path = line.split(":", 2)
@@ -51,7 +51,7 @@ def _quotas(root: Path) -> Iterator[float]:
 
 
 def _upwards(mount: Path, path: str) -> Iterator[Path]:
-    """The folder of a group and those above it. In a container the mount may be the group itself."""
+    """Yields the folder of a group and its parents. In a container the mount may be the group itself."""
     folder = mount / path.lstrip("/")
     while folder != mount and mount in folder.parents:
         yield folder

@@ -1,4 +1,4 @@
-"""Threads of Python whose start has a limit."""
+"""Python threads whose start has a time limit."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import threading
 import weakref
 from typing import Any
 
-# A thread that the system has made, but that finds no memory for its first steps in Python, never says that it has
-# begun. One that begins at all does so in milliseconds, on a busy machine in seconds.
+# A thread that the system has made, but that finds no memory for its first Python steps, never reports that it has
+# begun. A thread that begins at all does so within milliseconds, or seconds on a busy machine.
 BEGIN_SECONDS = 10.0
-# In so many parts, each of which lets go of the GIL: while another thread keeps that, or the process is stopped, none
-# can begin, and one part at most passes.
+# Number of waits that share BEGIN_SECONDS; each releases the GIL. While another thread keeps the GIL, or the process is
+# stopped, no thread can begin, and at most one of these waits passes.
 _NUM_WAITS = 100
 
 
 class StartedThread(threading.Thread):
-    """A thread whose `start` does not wait for ever.
+    """A thread whose `start` does not wait forever.
 
-    `threading.Thread.start` waits until the new thread has begun. Where that ends first, for want of memory, it waits
+    `threading.Thread.start` waits until the new thread has begun. If that dies first, for lack of memory, it waits
     without end.
     """
 
@@ -28,19 +28,24 @@ class StartedThread(threading.Thread):
         self._started = _Begun(self)
 
     def start(self) -> None:
-        """Raises RuntimeError where the system refuses the thread, or it has not begun after BEGIN_SECONDS."""
+        """Starts the thread.
+
+        Raises:
+            RuntimeError: The system refuses the thread, or it has not begun after BEGIN_SECONDS.
+        """
         try:
             super().start()
         except KeyError as error:
-            # An interrupt came behind the thread's start, and `threading` looked for a thread that has begun already.
+            # An interrupt came after the thread's start, and `threading` looked for a thread that had already begun.
             raise error.__context__ or error from None
 
 
 class _Begun:
-    """In the place of `Thread._started`, which a thread sets as soon as it runs and `start` waits for.
+    """Replacement for `Thread._started`, which a thread sets as soon as it runs and for which `start` waits.
 
-    An exception out of a signal's handler leaves `threading.Event` locked where it comes while `start` takes its lock.
-    The thread could not set it then, nor any other thread begin. Here the caller takes nothing that the thread needs.
+    An exception out of a signal handler leaves `threading.Event` locked if it comes while `start` acquires its lock.
+    Then the thread cannot set the event, and no other thread can begin. Here the caller acquires nothing that the
+    thread needs.
     """
 
     def __init__(self, thread: StartedThread) -> None:
@@ -49,7 +54,7 @@ class _Begun:
         self._at_fork_reinit()
 
     def _at_fork_reinit(self) -> None:
-        """Called by `threading` in a child that was forked."""
+        """Makes the lock; `threading` calls this in a forked child."""
         self._closed = _thread.allocate_lock()  # held until the thread runs
         if not self._is_set:
             self._closed.acquire()
@@ -60,8 +65,8 @@ class _Begun:
     def set(self) -> None:
         with _lock():
             if (thread := self._thread()) is not None:
-                # Taken out where it was given up, or where an interrupt came behind its start and looked to
-                # `threading` like a refusal. It begins after all, and is taken out again by `threading`.
+                # The entry is missing if the start was given up, or if an interrupt came after the start and looked
+                # to `threading` like a refusal. The thread begins after all, and `threading` removes the entry.
                 _not_yet_begun().setdefault(thread, thread)
             self._is_set = True
         self._closed.release()
@@ -82,18 +87,21 @@ class _Begun:
         )
 
     def _wait(self, seconds: float) -> bool:
-        """Whether the thread runs; only the thread that started it waits."""
+        """Waits, and returns whether the thread runs. Only the thread that started it calls this."""
         return self._is_set or self._closed.acquire(timeout=seconds) or self._is_set
 
 
 def _lock() -> contextlib.AbstractContextManager[object]:
-    """Of `threading`'s own lists of threads; a fork makes it anew."""
+    """Returns the lock of `threading`'s own lists of threads; a fork makes it anew."""
     lock: contextlib.AbstractContextManager[object] = threading._active_limbo_lock  # type: ignore[attr-defined]
     return lock
 
 
 def _not_yet_begun() -> dict[threading.Thread, threading.Thread]:
-    """Threads between their start and their first step, which `threading.enumerate` names; under the lock."""
+    """Returns the threads between their start and their first step, which `threading.enumerate` lists.
+
+    Call with `_lock()` held.
+    """
     limbo: dict[threading.Thread, threading.Thread] = threading._limbo  # type: ignore[attr-defined]
     return limbo
 

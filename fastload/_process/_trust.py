@@ -1,7 +1,7 @@
-"""Whose files are believed: those that only this user, or root, could have changed.
+"""Files that are trusted: only this user or root could have changed them.
 
-Others may write to a folder that was named by the user or made by hand. So a file is opened before it is looked at, by
-a name below a folder that was looked at: nothing can be exchanged in between.
+Others may be able to write to a folder that the user named or made by hand. So a file is opened before it is examined,
+by a name relative to a folder that was examined: nothing can be exchanged in between.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ class UntrustedFileError(OSError):
 
 
 def check_owner(status: os.stat_result) -> None:
-    """Raises UntrustedFolderError where a folder belongs to neither this user nor root."""
-    if status.st_uid not in _believed_owners():
+    """Raises UntrustedFolderError if a folder belongs to neither this user nor root."""
+    if status.st_uid not in _trusted_owners():
         raise UntrustedFolderError(errno.EPERM, f"it belongs to {_user(status.st_uid)}")
 
 
 @contextlib.contextmanager
 def open_file(folder: int, name: str) -> Iterator[int]:
-    """A descriptor of the file `name` in the folder with the descriptor `folder`.
+    """Opens the file `name` in the folder with the descriptor `folder`, and gives its descriptor.
 
     Raises:
-        UntrustedFileError: Somebody else may decide what is in it.
+        UntrustedFileError: Another user may decide what is in it.
         OSError: It cannot be opened.
     """
-    # O_NONBLOCK: a FIFO without a writer must not wait.
+    # O_NONBLOCK: opening a FIFO without a writer must not block.
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     try:
         fd = os.open(name, flags, dir_fd=folder)
@@ -53,17 +53,17 @@ def open_file(folder: int, name: str) -> Iterator[int]:
 
 
 def distrust(status: os.stat_result) -> str | None:
-    """Why a file is not believed; None: it is."""
+    """Returns why a file is not trusted; None if it is."""
     if not stat.S_ISREG(status.st_mode):
         return "it is not a regular file"
-    if status.st_uid not in _believed_owners():
+    if status.st_uid not in _trusted_owners():
         return f"it belongs to {_user(status.st_uid)}"
     if status.st_mode & 0o022:
         return "other users can write to it"
     return None
 
 
-def _believed_owners() -> tuple[int, int]:
+def _trusted_owners() -> tuple[int, int]:
     return os.geteuid(), 0
 
 

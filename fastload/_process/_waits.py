@@ -1,9 +1,9 @@
-"""How long the consumer of a loader waited for each of its batches, as a histogram, and how long it was busy between.
+"""How long a loader's consumer waited for its batches, as a histogram, and how long it was busy between them.
 
 Note [wait intervals]
-A power of two of nanoseconds is divided into 16 intervals of equal width, each known by its lower end, so that a wait
-needs no logarithm, and histograms of any loaders and times can be added and subtracted. What is read from one, at the
-middle of an interval, is within 1/32 of the wait itself.
+Each power of two of nanoseconds has 16 intervals of equal width, named by their lower end. So recording a wait needs no
+logarithm, and histograms of any loaders and times can be added and subtracted. A value read from a histogram is the
+middle of an interval, within 1/32 of the wait itself.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ _INTERVAL_BITS = 4  # 16 intervals in a power of two
 
 
 def interval_of(nanoseconds: int) -> int:
-    """Lower end of the interval that a wait is in."""
+    """Returns the lower end of the interval that contains the wait."""
     shift = max(0, nanoseconds.bit_length() - _INTERVAL_BITS - 1)
     return nanoseconds >> shift << shift
 
 
 def middle_seconds(interval: int) -> float:
-    """The middle of the interval with this lower end; below 32 ns, where an interval is one number, that number."""
+    """Returns the middle of the interval with this lower end; below 32 ns an interval is one number, returned as is."""
     shift = max(0, interval.bit_length() - _INTERVAL_BITS - 1)
     return (interval + (1 << shift) / 2 if shift else interval) / 1e9
 
 
 def quantile_seconds(counts: Mapping[int, int], share: float) -> float:
-    """The wait that `share` of the batches did not exceed; 0.0 of none."""
+    """Returns the wait that `share` of the batches did not exceed; 0.0 without batches."""
     needed = share * sum(counts.values())
     seen = 0
     found = 0
@@ -43,7 +43,7 @@ def quantile_seconds(counts: Mapping[int, int], share: float) -> float:
 
 
 class WaitHistogram(Locked):
-    """The times of a loader's consumers, since it was made. Thread-safe; adding one takes well below 1 us."""
+    """The waits of one loader's consumers since it was made. Thread-safe; adding a wait takes well below 1 us."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,19 +52,19 @@ class WaitHistogram(Locked):
         self._busy_nanoseconds = 0
 
     def add(self, nanoseconds: int) -> None:
-        """Counts one batch that was waited for so long."""
+        """Counts one batch that was waited for this long."""
         interval = interval_of(nanoseconds)
         with self._lock:
             self._counts[interval] = self._counts.get(interval, 0) + 1
             self._waited_nanoseconds += nanoseconds
 
     def add_busy(self, nanoseconds: int) -> None:
-        """Adds the time between a batch that was given and the next one that was asked for."""
+        """Adds the time between the delivery of a batch and the request for the next one."""
         with self._lock:
             self._busy_nanoseconds += nanoseconds
 
     def stats(self) -> dict[str, Any]:
-        """By the names of LoaderStats."""
+        """Returns the counters by their names in LoaderStats."""
         with self._lock:
             return {
                 "wait_counts": dict(self._counts),
@@ -74,7 +74,7 @@ class WaitHistogram(Locked):
 
 
 class ConsumerClock:
-    """Of one iterator: tells its loader's histogram when batches are asked for and given."""
+    """Measures one iterator's waits for its loader's histogram."""
 
     def __init__(self, waits: WaitHistogram) -> None:
         self._waits = waits
@@ -82,11 +82,11 @@ class ConsumerClock:
         self._given: int | None = None
 
     def begin_epoch(self) -> None:
-        """What passes before an epoch's first batch is asked for is not between two batches."""
+        """Drops the last delivery: the time before an epoch's first request does not lie between two batches."""
         self._given = None
 
     def ask(self) -> None:
-        """Called again after an interrupt, it begins the wait again."""
+        """Starts a wait; called again after an interrupt, it starts the wait anew."""
         self._asked = time.perf_counter_ns()
         given, self._given = self._given, None
         if given is not None:

@@ -1,1 +1,1 @@
-"""Bad samples: what replaces them, the ledger, and when a run has too many."""
+"""Bad samples: their substitutes, the ledger, and the limit at which a run ends."""

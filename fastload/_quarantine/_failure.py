@@ -1,4 +1,4 @@
-"""Samples that could not be loaded: what is kept of each."""
+"""Samples that could not be loaded: the record of each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from fastload._errors import DeviceError, FastloadError, SampleError
 from fastload._process._interrupts import is_interrupt
 
-# Of torch's own that speak of the device; not every version has them.
+# torch's own exceptions about the device; not every version has them.
 _OF_DEVICE = tuple(getattr(torch, name) for name in ("OutOfMemoryError", "AcceleratorError") if hasattr(torch, name))
 
 
@@ -20,15 +20,14 @@ class Failure:
     """One sample that could not be loaded.
 
     Attributes:
-        position: In its batch.
-        index: In the data set.
-        substitute: Index of what stands in for it; None where it was left out, or nothing could be found.
-        is_substitute: Whether it was tried in the place of another one.
-        path: Of its file, where that is known.
-        stage: Where it failed: those of SampleError, or "dataset" for what a data set of yours raises.
+        position: Position in its batch.
+        index: Index in the data set.
+        substitute: Index of its substitute; None if it was left out, or no substitute was found.
+        is_substitute: Whether it was itself tried as a substitute.
+        path: Path of its file, if known.
+        stage: Stage at which it failed: SampleError's, or "dataset" for an exception of a user's data set.
         errno: The system's error number, or None.
-        cause: Type of the exception, for counts; empty where only a status is known.
-        text: The message.
+        cause: Type of the exception, for counts; empty if only a status is known.
     """
 
     position: int
@@ -43,7 +42,7 @@ class Failure:
 
     @classmethod
     def of(cls, error: BaseException, index: int, position: int, *, is_substitute: bool = False) -> Failure:
-        """What is kept of `error`: no frames, which would keep the data set."""
+        """Returns the record of `error`, without frames, which would keep the data set alive."""
         if isinstance(error, SampleError):
             cause = "" if error.cause is None else type(error.cause).__name__
             return cls(position, index, None, is_substitute, error.path, error.stage, error.errno, cause, str(error))
@@ -57,7 +56,7 @@ class Failure:
 
     @property
     def kind(self) -> str:
-        """For counts: where it failed and by what."""
+        """The stage and cause, for counts."""
         what = errno_names.errorcode.get(self.errno, self.cause) if self.errno is not None else self.cause
         return f"{self.stage}: {what}" if what else self.stage
 
@@ -67,11 +66,11 @@ class Failure:
 
 
 class Account(NamedTuple):
-    """What a batch tells of its samples when it is handed out.
+    """A batch's report about its samples at delivery.
 
     Attributes:
-        num_samples: That were asked for.
-        failures: Among them, and among those that were tried in their place.
+        num_samples: Number of requested samples.
+        failures: Failures among them and among the substitutes that were tried.
     """
 
     num_samples: int
@@ -79,7 +78,7 @@ class Account(NamedTuple):
 
 
 def is_of_sample(error: BaseException) -> bool:
-    """Whether `error` says that one sample is bad, and not that memory, a device, an index or the program is."""
+    """Returns whether `error` means that one sample is bad, and not memory, a device, an index or the program."""
     if not isinstance(error, Exception) or is_interrupt(error):
         return False
     if isinstance(error, SampleError):

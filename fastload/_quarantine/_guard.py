@@ -1,4 +1,4 @@
-"""Loads samples one by one, and others in the place of those that cannot be loaded."""
+"""Loads samples one by one, and substitutes for those that cannot be loaded."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from fastload._quarantine._failure import Account, Failure, is_of_sample
 from fastload._quarantine._policy import ErrorPolicy
 from fastload._quarantine._substitutes import Candidates, choices
 
-# Errors of a storage that may answer the next time.
+# Errors of storage that may work the next time.
 RETRIED = frozenset({errno.EIO, errno.ESTALE, errno.ETIMEDOUT})
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 5.0
 
 
 def pause_before(attempt: int) -> None:
-    """Waits before a storage that failed is asked again, the longer the more often it was: `attempt` counts from 0."""
+    """Waits before failed storage is asked again, longer with each attempt; `attempt` counts from 0."""
     time.sleep(min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**attempt))
 
 
 class SampleGuard:
-    """Loads the samples of one thread and keeps account of those that failed. Not thread-safe.
+    """Loads the samples of one thread and keeps account of the failed ones. Not thread-safe.
 
     Args:
-        policy: With on_error "replace" or "skip".
-        candidates: What may stand in.
+        policy: A policy with on_error "replace" or "skip".
+        candidates: Possible substitutes.
     """
 
     def __init__(self, policy: ErrorPolicy, candidates: Candidates) -> None:
@@ -36,11 +36,11 @@ class SampleGuard:
         self._failures: list[Failure] = []
 
     def batch(self, indices: Iterable[Any], load: Callable[[Any], Any]) -> list[Any]:
-        """What `load` gives for each index, or for one that stands in for it; without those that are left out.
+        """Returns what `load` gives for each index or for its substitute, without samples that are left out.
 
         Raises:
-            Exception: What `load` raised: it is no fault of the sample, or nothing could stand in for it, or nothing is
-                left of the batch.
+            Exception: The exception of `load`: the sample is not its cause, no substitute could be loaded, or the batch
+                would be empty.
         """
         samples: list[Any] = []
         first_error: Exception | None = None
@@ -58,17 +58,17 @@ class SampleGuard:
             del first_error  # its traceback has this frame
 
     def one(self, index: Any, load: Callable[[Any], Any]) -> Any:
-        """The same for a sample that is not put into a batch, and not left out therefore."""
+        """Loads a sample that is not part of a batch, so it cannot be left out."""
         return self._loaded(0, index, load)[0]
 
     def _loaded(self, position: int, index: Any, load: Callable[[Any], Any]) -> tuple[Any, Exception | None]:
-        """A sample; or why there is none, where it is left out."""
+        """Returns a sample, or the error of one that is left out."""
         self._num_samples += 1
         try:
             return self._tried(index, load), None
         except Exception as error:
             if not is_of_sample(error) or not (self._policy.on_error == "skip" or hasattr(index, "__index__")):
-                raise  # what stands in is chosen by the index
+                raise  # the substitute is chosen by the index
             found = [Failure.of(error, index, position)]
             try:
                 if self._policy.on_error == "skip":
@@ -82,7 +82,7 @@ class SampleGuard:
                 self._failures += found
 
     def _replacement(self, found: list[Failure], load: Callable[[int], Any]) -> tuple[Any, int | None]:
-        """A sample and its index; None twice where every choice failed. Those are appended to `found`."""
+        """Returns a substitute and its index; None twice if every choice failed, each of which `found` then has."""
         position = found[0].position
         for choice in choices(found[0].index, self._candidates):
             try:
@@ -104,7 +104,7 @@ class SampleGuard:
         return load(index)
 
     def take(self) -> Account:
-        """The account since the last call."""
+        """Returns the account since the last call."""
         account = Account(self._num_samples, tuple(self._failures))
         self._num_samples, self._failures = 0, []
         return account

@@ -1,4 +1,4 @@
-"""Files that failed by what is in them, which are not loaded again to fail again."""
+"""Files whose contents made them fail; they are not loaded again only to fail again."""
 
 from __future__ import annotations
 
@@ -14,44 +14,44 @@ from fastload._pillow import _pillow
 from fastload._quarantine._failure import Failure, is_of_sample
 from fastload.sources._lowering import LoweredSource
 
-# A file may have been another one when it was read, where it was written less than this before it was asked for: the
-# clock of a file system is coarser than the program's.
+# A file that was written less than this long before its load may have had other contents when it was read: a file
+# system's clock is coarser than the program's.
 _CLOCK_NS = 50_000_000
 
 
 class _Version(NamedTuple):
-    """Which contents a file has."""
+    """Identifies a file's contents by size and time."""
 
     size: int
     modified_ns: int
 
 
 class KnownFailures:
-    """What is remembered of them for a run: by index, while the file has the same size and time.
+    """A run's known failures, by index; each holds while its file has the same size and time.
 
-    All of it is forgotten where the data set is another one, or Pillow has come to take other files. Errors of opening
-    and reading are not kept: they may be gone the next time.
+    All are forgotten when the data set changes, or when Pillow accepts other files than before. Errors of opening and
+    reading are not kept: they may not occur the next time.
     """
 
     def __init__(self) -> None:
         self._source: LoweredSource | None = None
         self._accepted: object = None
         self._known: dict[int, tuple[_Version, Failure]] = {}
-        self._indices = np.empty(0, dtype=np.int64)  # of these
+        self._indices = np.empty(0, dtype=np.int64)  # the keys of _known
 
     def __len__(self) -> int:
         return len(self._known)
 
     def note(self, error: SampleError, failure: Failure, begun_ns: int, directory: int | None) -> None:
-        """Keeps what has failed by its contents, in a load that began at `begun_ns` of time.time_ns().
+        """Records a sample that failed by its contents, in a load that began at `begun_ns` of time.time_ns().
 
-        A relative path is one in `directory`, a descriptor; None: in the current one.
+        A relative path is relative to `directory`, a descriptor; None: the current directory.
         """
         is_of_contents = failure.stage in ("header", "decode", "limit") and failure.errno in (None, errno.EFBIG)
-        # Memory may be there the next time, and the program says which warnings are errors.
+        # Memory may be available the next time, and the program decides which warnings are errors.
         if not is_of_contents or not is_of_sample(error) or isinstance(error.cause, Warning):
             return
-        if self._accepted != (accepted := _pillow.accepted_files()):  # the first file that is no image loads formats
+        if self._accepted != (accepted := _pillow.accepted_files()):  # the first unidentified file loads more formats
             self._accepted = accepted
             self._known.clear()
         found = _status(error.path, directory)
@@ -61,7 +61,7 @@ class KnownFailures:
         self._indices = np.fromiter(self._known, dtype=np.int64, count=len(self._known))
 
     def among(self, indices: NDArray[np.int64], source: LoweredSource) -> list[int]:
-        """Positions of the samples that have failed before; of another data set none have."""
+        """Returns the positions of samples that have failed before; none for another data set."""
         accepted = _pillow.accepted_files()
         if self._source is not source or self._accepted != accepted:
             self._source, self._accepted = source, accepted
@@ -69,7 +69,7 @@ class KnownFailures:
         return np.flatnonzero(np.isin(indices, self._indices)).tolist() if self._known else []
 
     def find(self, index: int, directory: int | None) -> Failure | None:
-        """How a sample fails, where it is known to; place and role are those of another batch."""
+        """Returns a sample's known failure, or None; its position and role are from another batch."""
         if index not in self._known:
             return None
         version, failure = self._known[index]

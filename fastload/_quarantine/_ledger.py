@@ -1,4 +1,4 @@
-"""The file in which a run notes its bad samples, a JSON object a line."""
+"""The file that lists a run's bad samples, one JSON object per line."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from fastload._process._appended import append_lines
 
 
 class Ledger:
-    """Appends lines to a file. What cannot be written is told once and is no error.
+    """Appends lines to a file. A write error causes one warning and is otherwise ignored.
 
-    Those of a batch are written by one call.
+    The lines of one batch are written by one call.
 
     Args:
-        path: Made with the first line.
+        path: Created with the first line.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -27,7 +27,7 @@ class Ledger:
 
     @classmethod
     def of_rank(cls, path: str | os.PathLike[str], rank: int, world_size: int) -> Ledger:
-        """That of one of several ranks, which each have a file: bad.jsonl -> bad.rank0003.jsonl."""
+        """Returns the ledger of one of several ranks, each with its own file: bad.jsonl -> bad.rank0003.jsonl."""
         if world_size <= 1:
             return cls(path)
         given = Path(path)
@@ -43,7 +43,7 @@ class Ledger:
             if not self._has_failed:
                 self._has_failed = True
                 warnings.warn(
-                    f"the ledger {self.path!r} cannot be written: {error}. Training goes on without it",
+                    f"the ledger {self.path!r} cannot be written: {error}. Training continues without it",
                     stacklevel=2,
                 )
 

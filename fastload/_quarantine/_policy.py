@@ -1,4 +1,4 @@
-"""What a loader is to do about samples that cannot be loaded."""
+"""The policy for samples that cannot be loaded."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _MAX_RETRIES = 100
 
 @dataclass(frozen=True)
 class ErrorPolicy:
-    """The arguments of fastload.DataLoader about bad samples; docs/arguments.md says what they are.
+    """The arguments of fastload.DataLoader about bad samples, described in docs/arguments.md.
 
     Raises:
-        ValueError, TypeError: One makes no sense; the message says which, and what is allowed.
+        ValueError, TypeError: An argument is invalid; the message says which, and what is allowed.
     """
 
     on_error: Literal["raise", "replace", "skip"] = "raise"
@@ -60,18 +60,18 @@ class ErrorPolicy:
 
     @property
     def is_active(self) -> bool:
-        """Whether a sample that cannot be loaded does not raise."""
+        """Whether a sample that cannot be loaded raises no error."""
         return self.on_error != "raise"
 
 
 def check_policy(policy: ErrorPolicy, dataset: object, *, is_batched: bool) -> None:
-    """Raises ValueError where samples of `dataset` cannot be replaced or left out."""
+    """Raises ValueError if samples of `dataset` cannot be replaced or left out."""
     if not policy.is_active:
         return
     if isinstance(dataset, IterableDataset):
         raise ValueError(
-            f"on_error={policy.on_error!r} is of data sets with __getitem__: a stream ({type(dataset).__qualname__}) "
-            "cannot be asked for another sample, nor for the one behind. Catch the error in its __iter__"
+            f"on_error={policy.on_error!r} needs a data set with __getitem__: a stream ({type(dataset).__qualname__}) "
+            "can give neither a substitute nor the sample after a bad one. Catch the error in its __iter__"
         )
     if policy.on_error == "skip" and not is_batched:
-        raise ValueError("on_error='skip' makes batches shorter, and batch_size=None has none; use 'replace'")
+        raise ValueError("on_error='skip' shortens batches, and batch_size=None makes none; use 'replace'")

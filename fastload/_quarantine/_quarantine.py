@@ -1,4 +1,4 @@
-"""Counts the bad samples of a loader's batches as these are handed out, notes them, and ends a run of too many."""
+"""Counts the bad samples of delivered batches, writes them to the ledger, and ends a run with too many."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from fastload._quarantine._known_failures import KnownFailures
 from fastload._quarantine._ledger import Ledger
 from fastload._quarantine._policy import ErrorPolicy
 
-# So few end no run, whatever share of it they are.
+# This many end no run, however small the run is.
 _FEW = 100
 _COMMONEST = 5
 
 
 class Quarantine:
-    """The account of one loader in one process. Used by the thread that iterates.
+    """The account of one loader in one process. Used by the iterating thread.
 
     Args:
-        policy: Of the loader.
-        rank: Of this process among those that train together.
-        world_size: How many these are.
-        add: Called with counters to add, by the names of LoaderStats.
+        policy: The loader's policy.
+        rank: Rank of this process among the training processes.
+        world_size: Number of training processes.
+        add: Called with counters to add, by their names in LoaderStats.
 
     Attributes:
-        known: Samples that are known to fail.
+        known: Known failures.
     """
 
     def __init__(self, policy: ErrorPolicy, rank: int, world_size: int, add: Callable[[dict[str, Any]], None]) -> None:
@@ -41,7 +41,7 @@ class Quarantine:
         self.known = KnownFailures()
 
     def count(self, account: Account, epoch: int, step: int) -> None:
-        """Of a batch that is handed out, the one with number `step` in its epoch."""
+        """Counts a batch that is delivered, number `step` of its epoch."""
         self._num_samples += account.num_samples
         if not account.failures:
             return
@@ -56,7 +56,7 @@ class Quarantine:
         return {"time": time.time(), "rank": self._rank, "epoch": epoch, "step": step, **failure.as_dict()}
 
     def check(self) -> None:
-        """Raises TooManyErrors: more samples have failed than max_errors allows."""
+        """Raises TooManyErrors if more samples have failed than max_errors allows."""
         if self._num_failed <= max(_FEW, self.policy.max_errors * self._num_samples):
             return
         raise TooManyErrors(

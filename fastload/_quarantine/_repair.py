@@ -1,14 +1,14 @@
-"""What a batch is loaded as when samples of it cannot be loaded: by whole batches, not sample by sample.
+"""Repairs batches with samples that cannot be loaded: whole batches, not sample by sample.
 
 Note [repaired batches]
-A batch that was loaded tells which of its places have failed. It is loaded again with others in their place, or without
-them, until none fails; which others, and in which order, is what SampleGuard does one sample after the other. Places
-fail independently of one another, but for one thing: whether a transform can be applied may depend on what it draws,
-and with torch's draws a sample draws other numbers where one before it should not have drawn. So only the first place
-that fails is final at once. What fails behind it is replaced, too, to save loads; its draws until the failure are made
-again, and where it does not fail with those it is put back (`revived`).
+A loaded batch reports which of its places failed. It is loaded again with substitutes for these, or without them, until
+none fails; the choice and order of substitutes is SampleGuard's, which tries one sample after the other. Places fail
+independently of one another, with one exception: whether a transform can be applied may depend on what it draws, and
+with torch's draws a sample draws other numbers if an earlier one should not have drawn. So only the first failed place
+is final at once. Later ones are replaced, too, to save loads: their draws up to the failure are repeated, and a sample
+that does not fail with these draws is put back (`revived`).
 
-Objects are not changed: what an interrupt cuts short is done again from the same ones.
+Objects are immutable, so a step that an interrupt cuts short is repeated with the same ones.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from fastload.samplers._draw_numbers import Numbers
 
 # Width and height of an image.
 Size = tuple[int, int]
-# Gives how the sample of an index fails, where that is known; position and role are those of another batch.
+# Finds the known failure of the sample with an index; its position and role are from another batch.
 FindKnown = Callable[[int], "Failure | None"]
 
 
 class Handling(NamedTuple):
-    """What is done about bad samples.
+    """How bad samples are handled.
 
     Attributes:
-        policy: With on_error "replace" or "skip".
-        candidates: What may stand in.
+        policy: A policy with on_error "replace" or "skip".
+        candidates: Possible substitutes.
     """
 
     policy: ErrorPolicy
@@ -50,9 +50,9 @@ class FailedPlace(NamedTuple):
     """A place of a batch that failed in a load.
 
     Attributes:
-        position: In what was loaded.
-        error: Why.
-        drawn_size: Of the image whose transform had drawn when it failed; None where nothing was drawn in order.
+        position: Position among the loaded samples.
+        error: Why it failed.
+        drawn_size: Size of the image if its transform had drawn before the failure; None if nothing was drawn in order.
     """
 
     position: int
@@ -61,7 +61,7 @@ class FailedPlace(NamedTuple):
 
 
 class Unrepairable(NamedTuple):
-    """What is raised in the place of a batch, and what that tells of its samples."""
+    """An error that is raised instead of delivering a batch, and the account of its samples."""
 
     error: BaseException
     account: Account
@@ -72,11 +72,11 @@ class Place:
     """A place of a batch whose own sample cannot be loaded.
 
     Attributes:
-        tries: The sample, and behind it those that are tried in its place.
-        failures: Of the first of these.
-        drawn_sizes: FailedPlace.drawn_size of each.
-        error: That of the sample itself, once it has failed here; None where it was known to.
-        num_retries: How often the one at hand was tried again.
+        tries: The sample, then the substitutes to try in its place.
+        failures: Failures of the first of these.
+        drawn_sizes: FailedPlace.drawn_size of each failure.
+        error: Error of the sample itself once it has failed here; None if it was a known failure.
+        num_retries: How often the current try was repeated.
     """
 
     tries: tuple[int, ...]
@@ -87,11 +87,11 @@ class Place:
 
     @property
     def index(self) -> int | None:
-        """What is loaded there; None: nothing is left to be tried."""
+        """The index that is loaded here; None if nothing is left to try."""
         return self.tries[len(self.failures)] if len(self.failures) < len(self.tries) else None
 
     def failed(self, failure: Failure, drawn_size: Size | None, error: Exception | None) -> Place:
-        """With the next one to be tried."""
+        """Returns this place with its current try failed, so the next one is current."""
         first = error if not self.failures else self.error
         return replace(
             self,
@@ -102,7 +102,7 @@ class Place:
         )
 
     def back_to(self, count: int) -> Place:
-        """With the first `count` failures."""
+        """Returns this place with only the first `count` failures."""
         error = self.error if count else None
         return replace(
             self, failures=self.failures[:count], drawn_sizes=self.drawn_sizes[:count], error=error, num_retries=0
@@ -111,15 +111,14 @@ class Place:
 
 @dataclass(frozen=True)
 class BatchRepair:
-    """A batch, and what has become of its samples so far.
+    """A batch, and the state of its samples so far.
 
     Attributes:
-        policy: With on_error "replace" or "skip".
-        candidates: What may stand in.
-        indices: Of the sampler.
-        places: Those whose own sample cannot be loaded, by position.
-        pause: How often the storage has been asked in vain, where it is to be left in peace for a while; None: it is
-            not.
+        policy: A policy with on_error "replace" or "skip".
+        candidates: Possible substitutes.
+        indices: The sampler's indices.
+        places: Places whose own sample cannot be loaded, by position.
+        pause: How often storage has failed, if it needs a pause before the next load; None if not.
     """
 
     policy: ErrorPolicy
@@ -134,14 +133,14 @@ class BatchRepair:
 
     @functools.cached_property
     def positions(self) -> NDArray[np.int64]:
-        """Of the samples that are loaded, among those of the sampler."""
+        """The positions of loaded samples among the sampler's."""
         is_loaded = np.ones(len(self.indices), dtype=np.bool_)
         is_loaded[[position for position, place in self.places.items() if place.index is None]] = False
         return np.flatnonzero(is_loaded)
 
     @functools.cached_property
     def loaded(self) -> NDArray[np.int64]:
-        """The indices of what is loaded."""
+        """The indices of loaded samples."""
         indices: NDArray[np.int64] = self.indices.copy()
         for position, place in self.places.items():
             if place.index is not None:
@@ -150,19 +149,19 @@ class BatchRepair:
         return loaded
 
     def numbers_of_loaded(self, numbers: Numbers | None) -> Numbers | None:
-        """Those of what is loaded, of the draws of the sampler's samples."""
+        """Returns the draw numbers of loaded samples, given those for the sampler's samples."""
         return None if numbers is None else numbers[self.positions]
 
     @property
     def replaced(self) -> dict[int, int]:
-        """Position in what is loaded -> the sampler's index, where that is another one."""
+        """The sampler's index for each substitute, by position among the loaded samples."""
         if self._is_skipping:
             return {}
         return {position: place.tries[0] for position, place in self.places.items() if place.failures}
 
     @functools.cached_property
     def _lost(self) -> list[tuple[int, int, Size]]:
-        """Position, number of the try and size of those that have drawn and are not loaded, in the order of draws."""
+        """The position, try number and size of each sample that drew but is not loaded, in the order of draws."""
         return [
             (position, number, size)
             for position, place in sorted(self.places.items())
@@ -172,13 +171,13 @@ class BatchRepair:
 
     @property
     def lost_draws(self) -> list[tuple[int, int, int]]:
-        """Position in what is loaded of the sample that draws behind it, width and height of each of these."""
+        """The position of the loaded sample that draws next, width and height, for each sample that drew in vain."""
         return [(int(np.searchsorted(self.positions, position)), *size) for position, _, size in self._lost]
 
     def planned(self, known: Sequence[int], find_known: FindKnown) -> BatchRepair:
-        """The same before it is loaded: with others for those at positions that are known to fail.
+        """Returns the batch before its first load, with substitutes for known failures at the positions `known`.
 
-        Where a batch would come to an error that way it is loaded, to find out which one.
+        If that would lead to an error for the batch, the sample is loaded nevertheless, to find out which error.
         """
         places = dict(self.places)
         for position in known:
@@ -188,7 +187,7 @@ class BatchRepair:
         return replace(self, places=places)._with_something_left()
 
     def after(self, failed: Sequence[FailedPlace], revived: Sequence[int], find_known: FindKnown) -> Repair:
-        """What is to be loaded next, or raised, where these have failed in a load, by position."""
+        """Returns what to load next, or to raise, given the places that failed in a load, by position."""
         places, pause = dict(self.places), None
         back = [self._lost[number] for number in revived]
         is_certain = not back or (bool(failed) and self.positions[failed[0].position] < back[0][0])
@@ -209,7 +208,7 @@ class BatchRepair:
             place = self._passed_over(place.failed(failure, each.drawn_size, error), position, find_known)
             if place.index is not None or self._is_skipping:
                 places[position] = place
-            elif place.error is None:  # it was known to fail: now it does so here
+            elif place.error is None:  # a known failure, whose error is needed now
                 places[position] = place.back_to(0)
             elif number == 0 and is_certain:
                 return Unrepairable(place.error, self._account({**self.places, position: place}, position + 1))
@@ -224,7 +223,7 @@ class BatchRepair:
         return Place((index,) if self._is_skipping else (index, *choices(index, self.candidates)))
 
     def _passed_over(self, place: Place, position: int, find_known: FindKnown) -> Place:
-        """`place` behind those that are known to fail."""
+        """Returns `place` advanced past known failures."""
         while place.index is not None:
             known = find_known(place.index)
             if known is None:
@@ -234,23 +233,23 @@ class BatchRepair:
         return place
 
     def _with_something_left(self) -> BatchRepair:
-        """Or with errors to raise: samples that are known to fail are loaded then."""
+        """Returns this repair, or one that loads the known failures, if nothing else is left, for their errors."""
         if len(self.positions) or not len(self.indices) or self.places[0].error is not None:
             return self
         return replace(self, places={position: place for position, place in self.places.items() if place.error})
 
     @property
     def first_error(self) -> Exception | None:
-        """That of the first sample, where all of them are left out."""
+        """The error of the first sample if all are left out; otherwise None."""
         return self.places[0].error if len(self.indices) and not len(self.positions) else None
 
     @property
     def account(self) -> Account:
-        """Of the batch when it is handed out, or its first error is raised."""
+        """The account of the batch at its delivery, or when its first error is raised."""
         return self._account(self.places, len(self.indices))
 
     def _account(self, places: Mapping[int, Place], count: int) -> Account:
-        """That of the first `count` samples."""
+        """Returns the account of the first `count` samples."""
         failures = [
             failure.with_substitute(None if self._is_skipping else place.index)
             for position, place in sorted(places.items())

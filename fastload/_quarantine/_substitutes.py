@@ -1,9 +1,8 @@
-"""Which sample stands in for one that cannot be loaded.
+"""Chooses substitutes for samples that cannot be loaded.
 
 Note [substitutes]
-The choice depends on the bad sample's index, the number of the try and the candidates, and on nothing else: neither
-seed nor epoch. So a program without fastload can be written that does the same, and a run that is resumed needs no
-memory of failures.
+The choice depends only on the bad sample's index, the number of the try and the candidates, not on seed or epoch. So a
+program without fastload can make the same choice, and a resumed run needs no memory of failures.
 """
 
 from __future__ import annotations
@@ -30,25 +29,25 @@ from fastload.samplers._seeded_shuffle import SeededShuffle
 from fastload.samplers._sharded_sampler import ShardedSampler, given_by
 
 MAX_ATTEMPTS = 16
-# What may stand in for a sample: a number of samples, or their indices; or blocks, of which a sample's own group may.
+# Possible substitutes: a number of samples, or their indices; or blocks, in which only the sample's own group counts.
 Candidates = int | Sequence[int] | Blocks
-# Samplers that give every index of the data set; of classes derived from them those that leave the giving to them.
+# Samplers that give every index of the data set. A derived class counts if it does not override __iter__.
 _GIVE_ALL = (SequentialSampler, RandomSampler, DistributedSampler)
 
 
 def substitute(index: int, attempt: int, candidates: int | Sequence[int]) -> int:
-    """Tells which sample stands in for a bad one where ``on_error="replace"``.
+    """Returns the substitute for a bad sample with ``on_error="replace"``.
 
     It is candidate ``h mod c``, where c is their number and h the first 64 bits, little-endian, of the BLAKE2b hash
     (RFC 7693, 8 bytes long) of the text "c index attempt".
 
     Args:
-        index: of the bad sample.
-        attempt: 1 for the first choice; where that is bad as well, 2, and so on up to 16.
-        candidates: the indices that may stand in, in ascending order; a number n: 0 to n - 1.
+        index: index of the bad sample.
+        attempt: 1 for the first choice; if that is bad as well, 2, and so on up to 16.
+        candidates: the possible indices, in ascending order; a number n: 0 to n - 1.
 
     Returns:
-        An index. It may be `index` itself, or one of an earlier attempt: the loader passes over these.
+        An index. It may be `index` itself or the index from an earlier attempt; the loader skips these.
 
     Raises:
         ValueError: there are no candidates, or `attempt` is below 1.
@@ -70,7 +69,7 @@ def substitute(index: int, attempt: int, candidates: int | Sequence[int]) -> int
 
 
 def choices(index: int, candidates: Candidates) -> Iterator[int]:
-    """The samples that are tried in the place of `index`, each once."""
+    """Yields the substitutes to try for `index`, each once."""
     given = candidates.group_of(index).tolist() if isinstance(candidates, Blocks) else candidates
     tried = {index}
     for attempt in range(1, MAX_ATTEMPTS + 1):
@@ -81,7 +80,7 @@ def choices(index: int, candidates: Candidates) -> Iterator[int]:
 
 
 def describe_errors(policy: ErrorPolicy, candidates: Candidates) -> str:
-    """What becomes of bad samples, in a line: equal where the same others stand in for them."""
+    """Describes the treatment of bad samples in a line; equal if the same samples have the same substitutes."""
     if policy.on_error != "replace":
         return policy.on_error
     if isinstance(candidates, int):
@@ -93,15 +92,16 @@ def describe_errors(policy: ErrorPolicy, candidates: Candidates) -> str:
 
 
 def candidates_of(loader: DataLoader[Any], substitutes: Sequence[int] | Literal["all"] | Blocks | None) -> Candidates:
-    """Which samples may stand in for others in `loader`: those that its sampler can give, or `substitutes`.
+    """Returns the possible substitutes in `loader`: the samples its sampler can give, or `substitutes`.
 
     Raises:
         ValueError: The sampler is none of torch's, so it is not known what it can give; or an index is out of range.
+        ValueError: The sampler is none of torch's, so the samples it can give are unknown; or an index is out of range.
     """
     count = len(loader.dataset)  # type: ignore[arg-type]
     if isinstance(substitutes, str):
         return count
-    if isinstance(substitutes, Blocks):  # of a loader that this one repeats a part of
+    if isinstance(substitutes, Blocks):  # from a loader of which this one repeats a part
         return substitutes
     if substitutes is not None:
         found = sorted({operator.index(index) for index in substitutes})
@@ -126,6 +126,6 @@ def candidates_of(loader: DataLoader[Any], substitutes: Sequence[int] | Literal[
     else:
         name = type(loader.batch_sampler).__qualname__
     raise ValueError(
-        f"on_error='replace' must know which samples may stand in for bad ones, and {name} does not tell which it "
-        "gives: name them, substitutes=[...], or pass substitutes='all' for the whole data set"
+        f"on_error='replace' must know which samples may stand in for bad ones, and {name} does not tell which "
+        "samples it gives: list them in substitutes=[...], or pass substitutes='all' for the whole data set"
     )

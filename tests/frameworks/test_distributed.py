@@ -121,9 +121,7 @@ def test_only_unsharded_loaders_are_warned_of_and_only_once(ranks: list[Any]) ->
         *sharded, first, second, third = rank["warned"]
         assert sharded == [[], [], []]
         (text,) = first
-        assert text.startswith(
-            f"The process group has {len(ranks)} ranks, and this DataLoader gives each of them every"
-        )
+        assert text.startswith(f"The process group has {len(ranks)} ranks, and this DataLoader gives every sample to")
         assert second == third == []
 
 
@@ -235,7 +233,7 @@ def test_accelerate_deals_out_again_and_is_warned_of(run_job: Any) -> None:
     told = [rank["Accelerate's treatment"] for rank in run_job(2)]
     for rank in told:
         (text,) = rank["prepared"]["warned"]
-        assert text.startswith("The samples of this DataLoader are dealt out to the ranks twice: Accelerate deals out")
+        assert text.startswith("The samples of this DataLoader are sharded twice: Accelerate shards the batches")
         assert rank["kept out"]["warned"] == []
     seen = {name: {i for rank in told for batch in rank[name]["labels"] for i in batch} for name in told[0]}
     assert len(seen["prepared"]) < NUM_IMAGES
@@ -304,10 +302,10 @@ def warnings_of(arguments: dict[str, Any]) -> list[Any]:
 def test_a_loader_that_gives_every_rank_everything_is_warned_of(arguments: dict[str, Any]) -> None:
     ((text, place),) = warnings_of(arguments)
     assert text == (
-        "The process group has 4 ranks, and this DataLoader gives each of them every sample: its sampler does not know "
-        "the rank. To load each sample on one rank, pass sampler=fastload.ShardedSampler(dataset, "
+        "The process group has 4 ranks, and this DataLoader gives every sample to each of them: its sampler does not "
+        "know the rank. To load each sample on one rank, pass sampler=fastload.ShardedSampler(dataset, "
         "shuffle=...) instead of shuffle=..., and call loader.sampler.set_epoch(epoch) before each epoch. If the "
-        "dataset is this rank's part already, or every rank shall see all samples, ignore this."
+        "dataset is this rank's part already, or every rank is to see all samples, ignore this."
     )
     assert place == __file__
     assert warnings_of(arguments) == []

@@ -51,8 +51,8 @@ class _Stream(IterableDataset[int]):
 @pytest.mark.parametrize(
     ("dataset", "arguments", "text"),
     [
-        (_Stream(), {"on_error": "replace"}, "on_error='replace' is of data sets with __getitem__"),
-        (DATASET, {"on_error": "skip", "batch_size": None}, "batch_size=None has none; use 'replace'"),
+        (_Stream(), {"on_error": "replace"}, "on_error='replace' needs a data set with __getitem__"),
+        (DATASET, {"on_error": "skip", "batch_size": None}, "batch_size=None makes none; use 'replace'"),
     ],
 )
 def test_what_cannot_be_replaced_or_left_out_is_refused(dataset: Any, arguments: Any, text: str) -> None:

@@ -177,10 +177,10 @@ def test_only_stats_can_be_subtracted() -> None:
         LoaderStats() - other
 
 
-def test_the_docstring_says_of_each_field_whether_it_is_of_the_moment() -> None:
+def test_the_docstring_says_which_fields_are_current_levels() -> None:
     text = inspect.cleandoc(LoaderStats.__doc__ or "").partition("Attributes:")[2].partition("Example:")[0]
-    told = {name for name, words in re.findall(r"^ {4}(\w+): ((?:.|\n {8})+)", text, re.MULTILINE) if "moment" in words}
-    assert told == _stats.OF_A_MOMENT
+    told = {name for name, words in re.findall(r"^ {4}(\w+): ((?:.|\n {8})+)", text, re.MULTILINE) if "urrent" in words}
+    assert told == _stats.CURRENT_LEVELS
 
 
 @pytest.mark.parametrize("nanoseconds", [0, 1, 31, 32, 33, 999, 10**6 + 1, 10**9 - 1, 3 * 10**11])
