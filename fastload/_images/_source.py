@@ -1,11 +1,12 @@
-"""One opened JPEG file: its contents, and the pixels that are made of them."""
+"""The origins of images' pixels: an opened JPEG file, or pixels in memory."""
 
 from __future__ import annotations
 
 import functools
 import io
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,33 +21,71 @@ from fastload._pillow._decode_image import thread_decoder
 from fastload.transforms._pillow_rules import resize_order
 
 Steps = tuple[_native.Step, ...]
+_Result: TypeAlias = "NDArray[np.uint8] | _native.StatusFailure | None"  # None: Pillow has to decode
 
 
 class StepsFailedError(RuntimeError):
-    """Steps cannot be applied to an image. Never those that an image remembers, which were checked."""
+    """Steps cannot be applied to an image. Never raised for the steps that an image remembers, which were checked."""
 
 
 @functools.cache
 def _no_draws() -> _native.DrawSource:
-    """For steps that images remember, which are decided when they are called."""
+    """Returns a source for the steps that images remember, which draw nothing: each was decided when it was called."""
     return _native.CounterDraws(0, 0, 0)
 
 
 _NO_PLACE = (None, 0)
-# Of one image that are decoded alone: two views of most self-supervised programs.
+# Parts of one image that are decoded alone: the two views of most self-supervised programs.
 _MAX_PARTS = 2
 
 
-class ImageSource:
-    """What all images that come from one opened file share. Thread-safe.
+class _Run(NamedTuple):
+    """One run of a plan, and where its result is written."""
 
-    The first parts of the image that are asked for are decoded alone. Then the whole image is, and kept: each of many
-    crops would decode most of it again.
+    plan: _native.TransformPlan
+    begin_draws: Callable[[], _native.DrawSource]
+    rows: _native.BatchRows | None
+    row: int
+
+    def on_pixels(self, pixels: bytes | memoryview, width: int, height: int) -> _Result:
+        return thread_decoder().run_pixels(pixels, width, height, self.plan, self.begin_draws(), self.rows, self.row)
+
+
+class _PixelSource(ABC):
+    """The origin of an image's pixels, shared by all images that were derived from it."""
+
+    def run(
+        self,
+        plan: _native.TransformPlan,
+        begin_draws: Callable[[], _native.DrawSource] | None = None,
+        place: Place | None = None,
+    ) -> NDArray[np.uint8]:
+        """Returns what `plan` makes of the image, in SampleDecoder's form.
+
+        Args:
+            begin_draws: Returns the source of a random plan's draws, always at the same position; called for each try.
+            place: Where the result is written if it fits.
+
+        Raises:
+            MemoryError: There is not enough memory.
+            StepsFailedError: The steps cannot be applied to the image.
+        """
+        return _checked(self._run(_Run(plan, begin_draws or _no_draws, *(place or _NO_PLACE))))
+
+    @abstractmethod
+    def _run(self, run: _Run) -> _Result: ...
+
+
+class ImageSource(_PixelSource):
+    """One opened file. Thread-safe.
+
+    The first parts of the image that are needed are decoded alone. Then the whole image is decoded and kept: otherwise
+    each of many crops would decode most of it again.
 
     Args:
-        contents: Of a file that ``SampleDecoder.check_bytes`` has taken, so that Pillow decodes it without an error.
-        tally: To count in.
-        opened: What ``SampleDecoder.read_open`` said of the file.
+        contents: Contents of a file that ``SampleDecoder.check_bytes`` accepted, so Pillow decodes it without an error.
+        tally: Counters of this image's thread.
+        opened: The note of ``SampleDecoder.read_open`` about the file.
     """
 
     def __init__(self, contents: bytes, tally: ImageTally, opened: bytes = b"") -> None:
@@ -56,37 +95,20 @@ class ImageSource:
         self._tally = tally
         self._num_parts = 0
 
-    def run(
-        self,
-        plan: _native.TransformPlan,
-        begin_draws: Callable[[], _native.DrawSource] | None = None,
-        place: Place | None = None,
-    ) -> NDArray[np.uint8]:
-        """What `plan` makes of the image: as SampleDecoder gives it.
-
-        Args:
-            begin_draws: Gives what a random plan draws from, always at the same place; called for each try.
-            place: Where the result is written, if it fits.
-
-        Raises:
-            MemoryError: There is none for it.
-            StepsFailedError: They cannot be applied to the image.
-        """
-        begin_draws = begin_draws or _no_draws
-        rows, row = place or _NO_PLACE
+    def _run(self, run: _Run) -> _Result:
         contents = self._contents
         if contents is not None and self._num_parts < _MAX_PARTS:
-            result = thread_decoder().run_bytes(contents, plan, begin_draws(), rows, row, self._opened)
+            result = thread_decoder().run_bytes(contents, run.plan, run.begin_draws(), run.rows, run.row, self._opened)
             if self._num_parts == 0 and result is None:
                 self._tally.left_to_pillow(thread_decoder().fallback_reason)
             elif self._num_parts == 0:
                 self._tally.images_native += 1
             self._num_parts += 1
             if result is not None:
-                return _checked(result)
+                return result
         whole = self._decoded_whole(contents)
         height, width, _ = whole.shape
-        return _checked(thread_decoder().run_pixels(whole.data, width, height, plan, begin_draws(), rows, row))
+        return run.on_pixels(whole.data, width, height)
 
     def _decoded_whole(self, contents: bytes | None) -> NDArray[np.uint8]:
         if self._whole is None:
@@ -97,12 +119,12 @@ class ImageSource:
         return self._whole
 
     def kept(self) -> ImageSource:
-        """What steps that are remembered start from."""
+        """Returns the source from which remembered steps start."""
         return self
 
 
-class ImagePixels:
-    """The pixels of an RGB image, in the place of an ImageSource.
+class ImagePixels(_PixelSource):
+    """The pixels of an RGB image.
 
     Args:
         pixels: height * width * 3 bytes.
@@ -119,24 +141,16 @@ class ImagePixels:
         return self._pixels
 
     def kept(self) -> ImagePixels:
-        """As ImageSource.kept()."""
         return self
 
-    def run(
-        self,
-        plan: _native.TransformPlan,
-        begin_draws: Callable[[], _native.DrawSource] | None = None,
-        place: Place | None = None,
-    ) -> NDArray[np.uint8]:
-        """As ImageSource.run()."""
-        draws, (rows, row) = (begin_draws or _no_draws)(), place or _NO_PLACE
-        return _checked(thread_decoder().run_pixels(self._pixels, *self._size, plan, draws, rows, row))
+    def _run(self, run: _Run) -> _Result:
+        return run.on_pixels(self._pixels, *self._size)
 
 
-class SharedPixels:
-    """The pixels of a gray image that are in an array of the program's, in the place of an ImageSource.
+class SharedPixels(_PixelSource):
+    """The pixels of a gray image, in an array of the program.
 
-    Pillow does not copy them: what is written to the array is in the image. So they are read when they are needed.
+    Pillow does not copy them: a write to the array changes the image. So they are read when they are needed.
 
     Args:
         array: uint8 [height, width], contiguous.
@@ -151,23 +165,17 @@ class SharedPixels:
         return self._array.tobytes()
 
     def kept(self) -> ImagePixels:
-        """As ImageSource.kept()."""
+        """Returns a copy of the pixels as they are now."""
         height, width = self._array.shape
         return ImagePixels(self._array.repeat(3).tobytes(), (width, height))
 
-    def run(
-        self,
-        plan: _native.TransformPlan,
-        begin_draws: Callable[[], _native.DrawSource] | None = None,
-        place: Place | None = None,
-    ) -> NDArray[np.uint8]:
-        """As ImageSource.run()."""
-        return self.kept().run(plan, begin_draws, place)
+    def _run(self, run: _Run) -> _Result:
+        return self.kept()._run(run)
 
     def core(self) -> Any:
-        """Pillow's memory, which is the array's."""
+        """Returns Pillow's memory object, which shares the array's memory."""
         height, width = self._array.shape
-        # What Image.frombuffer calls, which may be exchanged.
+        # Image.frombuffer, which may be replaced, calls this.
         return Image.core.map_buffer(self._array, (width, height), "raw", 0, ("L", 0, 1))  # type: ignore[attr-defined]
 
 
@@ -175,7 +183,7 @@ Source = ImageSource | ImagePixels | SharedPixels
 
 
 def plan_of(steps: Steps) -> _native.TransformPlan:
-    """The plan of `steps`, which ends in uint8 pixels [height, width, 3]."""
+    """Returns the plan of `steps`, which ends in uint8 pixels [height, width, 3]."""
     return _new_plan(steps) if steps else _whole_image()
 
 
@@ -200,7 +208,7 @@ def resize_order_of_pillow() -> str:
     return resize_order(_pillow.pillow_info().version)
 
 
-def _checked(result: NDArray[np.uint8] | _native.StatusFailure | None) -> NDArray[np.uint8]:
+def _checked(result: _Result) -> NDArray[np.uint8]:
     if isinstance(result, np.ndarray):
         return result
     assert result is not None, "pixels are not left to Pillow"
@@ -208,5 +216,5 @@ def _checked(result: NDArray[np.uint8] | _native.StatusFailure | None) -> NDArra
 
 
 def _decoded_by_pillow(contents: bytes) -> NDArray[np.uint8]:
-    """The RGB pixels of a file whose data libjpeg warns about, which Pillow does not tell."""
+    """Returns the RGB pixels of a file about whose data libjpeg warns; Pillow hides these warnings."""
     return np.asarray(JpegImageFile(io.BytesIO(contents)).convert("RGB"))

@@ -86,7 +86,7 @@ def test_a_line_that_was_cut_off_spoils_no_other(tmp_path: Path) -> None:
 
 def test_a_ledger_that_cannot_be_written_is_told_once() -> None:
     ledger = Ledger("/dev/full")
-    with pytest.warns(UserWarning, match="'/dev/full' cannot be written.*No space left.*goes on"):
+    with pytest.warns(UserWarning, match="'/dev/full' cannot be written.*No space left.*continues"):
         ledger.append([{"index": 1}])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
