@@ -4,13 +4,13 @@
     └── FastloadError
         ├── SampleError                     one sample is bad; the iterator stays usable
         │   └── SampleError[X]              the same, and an X: also caught by ``except X``
-    ├── TooManyErrors                   (RuntimeError) more samples are bad than max_errors allows
-        ├── DeviceError                     (RuntimeError) a batch did not get to its device
+        ├── TooManyErrors                   (RuntimeError) more samples are bad than max_errors allows
+        ├── DeviceError                     (RuntimeError) a batch did not reach its device
         ├── StateError                      (ValueError, AssertionError) a saved state does not fit, or there is none
         ├── LoaderClosedError               (RuntimeError) used after close()
         └── ForkedProcessError              (RuntimeError) used in a child of the process that made it
 
-Argument errors are the ValueError, TypeError and IndexError that torch raises for them.
+Argument errors are ValueError, TypeError and IndexError, as torch raises them.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ Stage = Literal["open", "read", "header", "decode", "limit", "transform"]
 
 _NEXT_STEPS: dict[str, str] = {
     "open": "Check that the file still exists and may be read, or index the folder again.",
-    "read": "Check the storage the file lies on; the next batch can still be asked for.",
-    "header": "Remove or replace the file; the next batch can still be asked for.",
-    "decode": "Remove or replace the file; the next batch can still be asked for.",
-    "limit": "If the file is to be trusted, raise PIL.Image.MAX_IMAGE_PIXELS.",
+    "read": "Check the storage that holds the file; the next batch can still be requested.",
+    "header": "Remove or replace the file; the next batch can still be requested.",
+    "decode": "Remove or replace the file; the next batch can still be requested.",
+    "limit": "If you trust the file, raise PIL.Image.MAX_IMAGE_PIXELS.",
     "transform": "Run the transform on this file alone to see why.",
 }
 
-# A combined class must not steer control flow: a StopIteration that leaves next() ends the epoch without a word.
+# A combined class must not steer control flow: a StopIteration that leaves next() ends the epoch silently.
 _NEVER_COMBINED = (StopIteration, StopAsyncIteration)
 
 
 class FastloadError(Exception):
-    """Base of every error that is fastload's own.
+    """Base of fastload's own errors.
 
-    Errors of arguments are Python's own: ValueError, TypeError and the like, as torch raises them.
+    Argument errors are Python's: ValueError, TypeError and the like, as torch raises them.
     """
 
 
@@ -66,7 +66,7 @@ class ForkedProcessError(FastloadError, RuntimeError):
     It is a RuntimeError, too. The message names both processes and says what to do.
 
     Args:
-        what: The object, as the first words of the message, for example ``"DataLoader iterator"``.
+        what: Name of the object, which begins the message, for example ``"DataLoader iterator"``.
         owner_pid: Process that created it.
 
     Example:
@@ -88,16 +88,16 @@ class ForkedProcessError(FastloadError, RuntimeError):
 
 
 class TooManyErrors(FastloadError, RuntimeError):
-    """More samples are bad than ``max_errors`` allows, so the run should end: each further next() raises it again.
+    """More samples are bad than ``max_errors`` allows, so the run should end: each later next() raises it again.
 
     It is a RuntimeError, too. Let it end the process: a launcher such as torchrun then ends the other ranks as well,
-    which would wait for this one otherwise.
+    which would otherwise wait for this one.
 
     Args:
-        num_failed: Samples that could not be loaded, of all batches handed out since the process began.
+        num_failed: Samples that could not be loaded, in all batches delivered since the process began.
         num_samples: Samples of these batches.
-        max_errors: The share that was allowed.
-        kinds: Up to five of (where a sample failed and by what, how often), the commonest first.
+        max_errors: The allowed share.
+        kinds: Up to five pairs (stage and cause of failures, count), the most frequent first.
 
     Example:
         >>> loader = fastload.DataLoader(dataset, batch_size=4, on_error="replace", max_errors=0.05)
@@ -122,21 +122,21 @@ class TooManyErrors(FastloadError, RuntimeError):
         kinds = ", ".join(f"{kind} ({count:,})" for kind, count in self.kinds)
         return (
             f"{self.num_failed:,} of {self.num_samples:,} samples could not be loaded ({share}), more than "
-            f"max_errors={self.max_errors} allows. The commonest: {kinds}. Repair the data (`fastload check FOLDER` "
+            f"max_errors={self.max_errors} allows. Most frequent: {kinds}. Repair the data (`fastload check FOLDER` "
             "lists bad files), or raise max_errors"
         )
 
 
 class StateError(FastloadError, ValueError, AssertionError):
-    """A saved state that does not fit the loader, or a loader that has none: names the field and what to do.
+    """A saved state does not fit the loader, or the loader has none; the message names the field and what to do.
 
-    It is a ValueError, and an AssertionError as torchdata's StatefulDataLoader raises, too. Nothing has been changed
-    when load_state_dict() raises it.
+    It is a ValueError, and an AssertionError, which torchdata's StatefulDataLoader raises. If load_state_dict() raises
+    it, nothing has been changed.
 
     Args:
-        field: Of the state, as "fastload.num_workers".
-        problem: What is wrong with it, as a clause that follows the field.
-        next_step: What to do, as a sentence; None: nothing can be.
+        field: Field of the state, for example "fastload.num_workers".
+        problem: The problem, as a clause that follows the field.
+        next_step: The next step, as a sentence; None if nothing helps.
 
     Example:
         >>> state = fastload.DataLoader(dataset, batch_size=4, rng="sample").state_dict()
@@ -159,10 +159,10 @@ class StateError(FastloadError, ValueError, AssertionError):
 
 
 class DeviceError(FastloadError, RuntimeError):
-    """A batch did not get to its device: says which, how many bytes, on which stream, and what to do.
+    """A batch did not reach its device; the message has its number and bytes, the stream, and what to do.
 
-    It is a RuntimeError, too. After most such errors a process cannot use the device any more, and the message says so.
-    Memory of the device that runs out is torch's OutOfMemoryError instead.
+    It is a RuntimeError, too. After most such errors the process cannot use the device any more, and the message says
+    so. If the device runs out of memory, torch's OutOfMemoryError is raised instead.
 
     Example:
         >>> loader = fastload.DataLoader(dataset, batch_size=4, num_workers=2, device="cuda")
@@ -177,16 +177,16 @@ class DeviceError(FastloadError, RuntimeError):
 class SampleError(FastloadError):
     """One sample could not be delivered; the next next() gives the next batch.
 
-    An instance also derives from the type of its cause where Python allows it, so ``except FileNotFoundError`` catches
+    An instance also derives from the type of its cause if Python allows it, so ``except FileNotFoundError`` catches
     it as with torch's DataLoader. `sample_error` makes instances.
 
     Attributes:
         path: File name as str; bytes that are not UTF-8 are surrogate escapes, so ``os.fsencode(path)`` is the file.
         index: Dataset index.
-        stage: Where it failed: "open", "read", "header", "decode", "limit" or "transform".
+        stage: Stage of the failure: "open", "read", "header", "decode", "limit" or "transform".
         offset: Byte of the file at which the fault shows, or None.
         errno: The system's error number, or None.
-        cause: The original exception (also ``__cause__``), or None where only a status is known.
+        cause: The original exception (also ``__cause__``), or None if only a status is known.
 
     Example:
         >>> files = fastload.ImageFiles(["cat.jpg", "missing.jpg", "cat.jpg"], [0, 1, 2], transform)
@@ -204,7 +204,7 @@ class SampleError(FastloadError):
         [0, ('open', 1, 'missing.jpg', True), 2]
     """
 
-    # Class-level defaults: a cause class may have read-only attributes of these names, and this class comes first.
+    # Class-level defaults: a cause class may have read-only attributes with these names, and this class comes first.
     path: str = ""
     index: int = -1
     stage: str = "decode"
@@ -239,22 +239,22 @@ def sample_error(
     detail: str | None = None,
     next_step: str | None = None,
 ) -> SampleError:
-    """Build the error of one sample, ready to be raised.
+    """Builds the error of one sample, ready to be raised.
 
     Args:
         index: Dataset index.
         path: File name; bytes are decoded as the file system does.
-        stage: Where it failed.
-        cause: The original exception, or the text of a native status. From an exception the result takes its type
-            (``except`` clauses for it keep working), its attributes, and ``__cause__``.
+        stage: Stage of the failure.
+        cause: The original exception, or the text of a native status. The result takes an exception's type (``except``
+            clauses for it keep working) and attributes, and has it as ``__cause__``.
         offset: Byte of the file at which the fault shows.
         errno: The system's error number; default: the cause's.
-        detail: A clause after the cause's text, for example what the file's first bytes are.
-        next_step: A sentence on what to do; default: one for the stage.
+        detail: A clause that follows the cause's text, for example the file's first bytes.
+        next_step: A sentence that says what to do; default: the stage's.
 
     Returns:
-        A SampleError. It derives from ``type(cause)`` too, unless the two cannot combine or the cause is one that
-        steers control flow (StopIteration, KeyboardInterrupt and the like).
+        A SampleError. It also derives from ``type(cause)``, unless the two cannot be combined or the cause steers
+        control flow (StopIteration, KeyboardInterrupt and the like).
     """
     name = os.fsdecode(path)
     original = cause if isinstance(cause, BaseException) else None
@@ -276,7 +276,7 @@ def _rebuild(mixin: type[BaseException] | None, cause: BaseException | None, fie
     error = _instance(SampleError if mixin is None else _combined_class(mixin))  # type: ignore[arg-type]
     if cause is not None:
         _copy_attributes(cause, error)
-        # A cause with slots or properties of its own is copied by _copy_attributes; these are ours.
+        # _copy_attributes copies a cause's own slots and properties; these are ours.
         error.__cause__ = cause
     error.__dict__.update(fields)
     error.__dict__["cause"] = cause
@@ -286,7 +286,7 @@ def _rebuild(mixin: type[BaseException] | None, cause: BaseException | None, fie
 
 @functools.lru_cache(maxsize=256)
 def _combined_class(mixin: type[BaseException]) -> type[SampleError]:
-    """The class deriving from SampleError and `mixin`, or SampleError where there can be none."""
+    """Returns the class that derives from SampleError and `mixin`, or SampleError if there can be none."""
     if issubclass(mixin, SampleError):
         return mixin
     if not issubclass(mixin, Exception) or issubclass(mixin, _NEVER_COMBINED):
@@ -296,13 +296,13 @@ def _combined_class(mixin: type[BaseException]) -> type[SampleError]:
         make_class: Any = type(mixin)
         combined: type[SampleError] = make_class(f"SampleError[{mixin.__name__}]", (SampleError, mixin), members)
         _instance(combined)
-    except Exception:  # noqa: BLE001 - metaclasses and __init_subclass__ of others may refuse in any way
+    except Exception:  # noqa: BLE001 - foreign metaclasses and __init_subclass__ may refuse in any way
         return SampleError
     return combined
 
 
 def _instance(cls: type[SampleError]) -> SampleError:
-    """An instance made without any ``__init__`` or ``__new__`` written in Python: their arguments are unknown."""
+    """Returns an instance without calling any Python ``__init__`` or ``__new__``, whose arguments are unknown."""
     heap_type_flag = 1 << 9
     # The chain of layouts, not the MRO: CPython accepts no other built-in type's __new__ for a class.
     layout: Any = cls
@@ -313,9 +313,9 @@ def _instance(cls: type[SampleError]) -> SampleError:
 
 
 def _copy_attributes(source: BaseException, target: SampleError) -> None:
-    """Copy what user code may read from `source`: its attributes, its slots and the C members of built-in types.
+    """Copies what user code may read from `source`: its attributes, its slots and the C members of built-in types.
 
-    Descriptors are called directly because SampleError's own attributes hide those of the same name.
+    Descriptors are called directly because SampleError's own attributes hide those with the same name.
     """
     target.__dict__.update(getattr(source, "__dict__", {}))
     for base in type(source).__mro__:
@@ -330,7 +330,7 @@ def _copy_attributes(source: BaseException, target: SampleError) -> None:
 
 
 def _cause_text(cause: BaseException) -> str:
-    """The cause's own words, short: its class name where it has none, no second copy of the path."""
+    """Returns the cause's message without a second copy of the path; its class name if there is none."""
     if isinstance(cause, OSError) and isinstance(cause.errno, int):
         return _errno_text(cause.errno, cause.strerror)
     try:
@@ -345,12 +345,12 @@ def _errno_text(number: int, text: str | None = None) -> str:
 
 
 def _printable(text: str) -> str:
-    """`text` with lone surrogates escaped: printing them to a UTF-8 stream would raise."""
+    """Returns `text` with lone surrogates escaped: printing them to a UTF-8 stream would raise."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _survives_pickling(value: object) -> bool:
-    """Whether `value` pickles and unpickles; many exception classes do only the first."""
+    """Returns whether `value` pickles and unpickles; many exception classes only pickle."""
     try:
         pickle.loads(pickle.dumps(value))
     except Exception:  # noqa: BLE001 - the value's own code decides what is raised

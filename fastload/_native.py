@@ -1,4 +1,4 @@
-"""The one importer of the extension modules: fastload._core, and fastload._cuda_kernels where it is built."""
+"""The only importer of the extension modules: fastload._core, and fastload._cuda_kernels if it is built."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REINSTALL = "Install fastload with this Python: python -m pip install --no-build
 
 
 def explain_import_failure(folder: Path, error: ImportError) -> str:
-    """The reason why fastload._core cannot be imported from `folder`, and the next step, in one or two sentences."""
+    """Returns why fastload._core cannot be imported from `folder`, and the next step, in one or two sentences."""
     python = f"Python {sys.version_info.major}.{sys.version_info.minor} ({sys.implementation.cache_tag})"
     built = sorted(path.name for path in folder.glob("_core.*") if path.suffix in (".so", ".pyd"))
     if not built:
@@ -32,7 +32,7 @@ except ImportError as error:
 
 @functools.cache
 def _import_cuda_kernels() -> ModuleType | str:
-    """The module fastload._cuda_kernels, or why it is not there."""
+    """Returns the module fastload._cuda_kernels, or why it is missing."""
     if not any(Path(__file__).parent.glob("_cuda_kernels.*.so")):
         return "built without CUDA kernels"
     try:
@@ -43,23 +43,23 @@ def _import_cuda_kernels() -> ModuleType | str:
 
 
 def cuda_kernels() -> ModuleType | None:
-    """The optional extension module, imported when first asked for; None where it is not there."""
+    """Returns the optional extension module, imported at the first call; None if it is missing."""
     found = _import_cuda_kernels()
     return None if isinstance(found, str) else found
 
 
 @dataclass(frozen=True)
 class BuildInfo:
-    """What is installed, for bug reports and for checking which code runs.
+    """A description of the installed build, for bug reports and for checking which code runs.
 
     Attributes:
-        version: of fastload, as the compiled part was built.
+        version: fastload's version when the compiled part was built.
         compiler: name and version of the compiler that built it.
         cxx_standard: the value of __cplusplus it was built with, 201703 or later.
         kernel_tables: the instruction sets that this build has and this processor runs, best first.
         active_kernel_table: the one in use; FASTLOAD_SIMD can force another.
         has_cuda_module: whether the CUDA kernels are built and can be imported.
-        cuda_module_reason: why it is so.
+        cuda_module_reason: the reason for has_cuda_module.
     """
 
     version: str

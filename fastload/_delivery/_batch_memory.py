@@ -1,4 +1,4 @@
-"""Memory of native batches, on the host or staged for a device, and the tensors that the user gets."""
+"""The memory of native batches, on the host or staged for a device, and the tensors that the user gets."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from fastload import _native
 from fastload._delivery._device import BatchLayout, Device, PinnedMemory, allocate
 from fastload._delivery._device_errors import device_error, naming_batch
 
-# Parts of a slot begin at multiples of this, so that the device reads whole lines of memory.
+# Parts of a slot begin at multiples of this, so the device reads whole cache lines.
 _ALIGNMENT = 256
-# How often a caller who needs a slot at once looks whether a copy is done.
+# How often a caller that needs a slot immediately polls for a finished copy.
 _POLL_SECONDS = 0.0001
 
 
 @dataclass(frozen=True)
 class ViewForm:
-    """What is written for each image of a view, and what the user gets.
+    """The form of what is written for each image of a view, and of what the user gets.
 
     Attributes:
-        layout: Of the user's tensor.
-        table: [3, 256] elements of it where uint8 pixels [batch, height, width, 3] are written instead, and converted
-            on the device; None: the user's tensor itself is written.
+        layout: Layout of the user's tensor.
+        table: [3, 256] elements of the user's tensor; uint8 pixels [batch, height, width, 3] are then written, and
+            converted on the device. None: the user's tensor itself is written.
     """
 
     layout: BatchLayout
@@ -34,7 +34,7 @@ class ViewForm:
 
     @property
     def sample_bytes(self) -> int:
-        """Of what is written."""
+        """The size of what is written for one sample."""
         return self.layout.sample_bytes if self.table is None else 3 * self.layout.height * self.layout.width
 
 
@@ -42,8 +42,8 @@ class PlacedBatch(Protocol):
     """Room for one batch.
 
     Attributes:
-        parts: Address and bytes of each view, for the engine.
-        copy: What brings them to a device, or None.
+        parts: Address and size of each view, for the engine.
+        copy: The copy of these parts to a device, or None.
     """
 
     @property
@@ -53,37 +53,37 @@ class PlacedBatch(Protocol):
 
 
 class BatchMemory(Protocol):
-    """Gives room to batches, in the order in which they are asked for."""
+    """Provides room for batches, in the order in which they are requested."""
 
     def has_room(self) -> bool:
-        """Whether there is room for another batch now."""
+        """Returns whether there is room for another batch now."""
 
     def wait_for_room(self) -> None:
-        """Returns when there is room for another batch.
+        """Waits until there is room for another batch.
 
         Raises:
-            DeviceError: It is not known when there will be.
+            DeviceError: The device failed, so it is unknown when there will be room.
             LoaderClosedError: The loader was closed meanwhile.
         """
 
     def place(self, labels: torch.Tensor) -> PlacedBatch:
-        """Room for a batch with these labels, int64 [batch]; there must be room."""
+        """Returns room for a batch with these labels, int64 [batch]; call only if there is room."""
 
     def place_again(self, batches: Sequence[torch.Tensor]) -> list[PlacedBatch]:
-        """Room for batches, by their labels, whose first room may still be written to."""
+        """Returns new room for batches, given by their labels, whose first room may still be written to."""
 
     def look_ahead(self, batches: Sequence[PlacedBatch]) -> None:
-        """Tells which batches are the next ones, in order."""
+        """Announces the next batches, in order."""
 
     def deliver(self, placed: PlacedBatch, number: int) -> tuple[list[torch.Tensor], torch.Tensor]:
-        """The images of each view and the labels, once they are written. May be called again until let_go().
+        """Returns the images of each view and the labels, once they are written. Repeatable until let_go().
 
         Raises:
-            DeviceError: They did not get to the device; `number` counts the batches.
+            DeviceError: They did not reach the device; `number` is the batch's number.
         """
 
     def let_go(self, placed: PlacedBatch) -> None:
-        """Of memory that is not the user's, once the batch is delivered or is not to be."""
+        """Releases memory that is not the user's, once the batch is delivered or will not be."""
 
 
 @dataclass(frozen=True)
@@ -98,12 +98,12 @@ class _HostBatch:
 
 
 class HostMemory:
-    """Fresh tensors on the host, where the engine writes what the user gets.
+    """Fresh tensors on the host, to which the engine writes what the user gets.
 
     Args:
-        engine: Whose pool pageable memory is taken from.
-        forms: Of the views; without tables.
-        pinned: Where page-locked memory comes from; None: batches are pageable.
+        engine: Engine whose pool has the pageable memory.
+        forms: Forms of the views; without tables.
+        pinned: Source of page-locked memory; None: batches are pageable.
     """
 
     def __init__(self, engine: _native.Engine, forms: Sequence[ViewForm], pinned: PinnedMemory | None) -> None:
@@ -145,7 +145,7 @@ class HostMemory:
 
 
 class _StagedBatch:
-    """A batch in a staging slot: the views and behind them the labels."""
+    """A batch in a staging slot: the views, then the labels."""
 
     def __init__(self, slot: _native.StagingSlot | None, sizes: Sequence[int], batch_size: int, stream: int) -> None:
         self.batch_size = batch_size
@@ -161,15 +161,15 @@ class _StagedBatch:
 
 
 class StagedMemory:
-    """Page-locked slots that are used again and again, and copies from them to a device. See Note [staging slots].
+    """Reused page-locked slots, and copies from them to a device. See Note [staging slots].
 
     Args:
-        device: Where the batches go.
-        forms: Of the views.
-        num_slots: So many batches may be under way.
-        prefetch: So many of them may have memory on the device before they are asked for.
+        device: Destination of the batches.
+        forms: Forms of the views.
+        num_slots: Maximum number of batches in flight.
+        prefetch: Number of these that may have memory on the device before they are requested.
         count: Adds to the loader's counters.
-        check_open: Raises LoaderClosedError where the loader was closed.
+        check_open: Raises LoaderClosedError if the loader was closed.
     """
 
     def __init__(
@@ -203,15 +203,15 @@ class StagedMemory:
         while not self.has_room():
             self._check_open()
             if (failure := self._reserve()) is not None:
-                what = f"the next batch waits for a slot of {self._slot_bytes} bytes, and which ones have been copied"
-                raise device_error(f"{what} is not known: copies", self._device, _cause(failure))
+                what = f"the next batch waits for a slot of {self._slot_bytes} bytes, and it is unknown which copies"
+                raise device_error(f"{what} have finished: copies", self._device, _cause(failure))
             time.sleep(_POLL_SECONDS)
 
     def _reserve(self) -> _native.DeviceFailure | None:
-        """Takes a slot where one is free; why that is not known."""
+        """Takes a slot if one is free; returns why that is unknown, or None."""
         if self._ring is None or self._reserved is not None:
             return None
-        with self._device.on_copy_stream():  # leaves the thread's own device as it was
+        with self._device.on_copy_stream():  # the thread's current device stays as it was
             taken = self._ring.take()
         if isinstance(taken, dict):
             return taken
@@ -233,11 +233,11 @@ class StagedMemory:
         return _StagedBatch(slot, sizes, batch_size, self._device.copy_stream)
 
     def place_again(self, batches: Sequence[torch.Tensor]) -> list[PlacedBatch]:
-        self._make_ring(self._slot_bytes)  # a slot that may still be written to is not given back before
+        self._make_ring(self._slot_bytes)  # a slot that may still be written to is not reused
         return [self.place(labels) for labels in batches]
 
     def _make_ring(self, slot_bytes: int) -> None:
-        # The memory of rings that have ended may be the new one's, this loader's own included.
+        # The new ring may reuse the memory of ended rings, including this loader's own.
         self._reserved = self._ring = self._slab = None
         _native.sweep_staging_rings()
         self._slot_bytes = -(-slot_bytes // _ALIGNMENT) * _ALIGNMENT
@@ -258,23 +258,23 @@ class StagedMemory:
     # ---- to the device ---------------------------------------------------------------------------------------------
 
     def look_ahead(self, batches: Sequence[PlacedBatch]) -> None:
-        """Those among the next ones for which there may be memory on the device get it."""
+        """Gives device memory to the next batches, as far as there may be some."""
         self._ahead = [batch for batch in batches if isinstance(batch, _StagedBatch)][: self._prefetch]
         for batch in self._ahead:
             try:
                 self._send(batch)
-            except RuntimeError:  # no memory there, say: this is not the batch at hand, and deliver() tries again
+            except RuntimeError:  # no device memory, say: the current batch is fine, and deliver() tries again
                 return
 
     def _send(self, batch: _StagedBatch) -> None:
-        """Lets `batch` be copied as soon as it is written: its memory on the device is there from now on."""
+        """Lets `batch` be copied once it is written; from now on it has memory on the device."""
         if batch.copy is None:
             return
         with self._device.on_copy_stream():
             if batch.destinations is None:
                 destinations = [self._destination(form, batch.batch_size) for form in self._forms]
                 batch.destinations = [*destinations, self._device.empty(batch.batch_size, dtype=torch.int64)]
-            # An interrupt may have come here: the first call counts.
+            # An interrupt may have come here before: the first call counts.
             batch.copy.set_destinations([tensor.data_ptr() for tensor in batch.destinations])
 
     def _destination(self, form: ViewForm, batch_size: int) -> torch.Tensor:
@@ -306,7 +306,7 @@ class StagedMemory:
 
     def let_go(self, placed: PlacedBatch) -> None:
         assert isinstance(placed, _StagedBatch)
-        placed.destinations = []  # the memory of pixels is free again
+        placed.destinations = []  # frees the memory of the pixels
         if placed.is_delivered:
             placed.is_delivered = False
             self._count({"bytes_copied": placed.num_bytes})
@@ -318,14 +318,14 @@ class StagedMemory:
         return out
 
     def stats(self) -> dict[str, int]:
-        """Memory held at this moment, by the names of LoaderStats."""
+        """Returns the current memory, by its names in LoaderStats."""
         held = sum(tensor.nbytes for batch in list(self._ahead) for tensor in batch.destinations or ())
-        slab = self._slab  # another thread may let go of it now
+        slab = self._slab  # another thread may release it now
         return {"staging_bytes": 0 if slab is None else slab.nbytes, "device_bytes": held}
 
 
 def _offsets(sizes: Sequence[int]) -> list[int]:
-    """Where each of these parts begins in a slot."""
+    """Returns the offset of each of these parts in a slot."""
     offsets, end = [], 0
     for size in sizes:
         offsets.append(end)

@@ -1,4 +1,4 @@
-"""From uint8 pixels to the user's tensor, on the device they are on: dtype, normalisation and layout in one pass."""
+"""Conversion of uint8 pixels to the user's tensor, on their device: dtype, normalisation and layout in one pass."""
 
 from __future__ import annotations
 
@@ -10,25 +10,24 @@ import torch
 from fastload import _native
 from fastload._errors import DeviceError
 
-# Elements are moved as these, so that every bit of them arrives: the payload of a NaN, too.
+# Elements are moved as integers of their size, so every bit arrives, even a NaN's payload.
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def convert(pixels: torch.Tensor, table: torch.Tensor, *, out: torch.Tensor) -> None:
-    """Looks every value up in a table: the bytes are those of the host's own last write, by whichever path.
+    """Looks up every value in a table; the bytes equal the host's own last write, on any path.
 
-    Runs on the current stream of the tensors' device and does not wait for it: what else happens to the three tensors
-    has to be ordered by the caller. One kernel where `is_fused`, else torch's operations with a temporary of 8 bytes
-    for each pixel.
+    Runs on the current stream of the tensors' device and does not wait for it: the caller has to order other work on
+    the three tensors. It is one kernel if `is_fused`, otherwise torch operations with a temporary of 8 bytes per pixel.
 
     Args:
         pixels: uint8 [batch, height, width, 3], contiguous.
-        table: [3, 256] of out's dtype, contiguous: element [c, v] is what value v of channel c becomes.
+        table: [3, 256] of out's dtype, contiguous: element [c, v] is the result for value v of channel c.
         out: [batch, 3, height, width] with elements of 1, 2, 4 or 8 bytes, contiguous or channels_last; overwritten.
 
     Raises:
-        ValueError: a shape, dtype, layout or device is none of these.
-        DeviceError: the device refuses the kernel; the error may be one of earlier work on it.
+        ValueError: a shape, dtype, layout or device is not one of these.
+        DeviceError: the device refuses the kernel; the error may come from earlier work on it.
     """
     _check(pixels, table, out)
     if pixels.numel() == 0:
@@ -41,7 +40,7 @@ def convert(pixels: torch.Tensor, table: torch.Tensor, *, out: torch.Tensor) -> 
 
 
 def is_fused(device: torch.device | str = "cuda") -> bool:
-    """Whether `convert` is one kernel for tensors on `device`; loads the kernels when a device is first asked for."""
+    """Returns whether `convert` is one kernel on `device`; the first call for a device loads the kernels."""
     return _kernels_on(torch.device(device)) is not None
 
 
@@ -56,7 +55,7 @@ def _loaded_kernels(device_index: int) -> ModuleType | None:
     kernels = _native.cuda_kernels()
     if kernels is None:
         return None
-    # Built for other GPUs, or for a newer driver, they are there and cannot run.
+    # Kernels that were built for other GPUs, or for a newer driver, import but cannot run.
     with torch.cuda.device(device_index):
         error, _ = kernels.load(device_index)
     return None if error else kernels
@@ -97,11 +96,11 @@ def _check(pixels: torch.Tensor, table: torch.Tensor, out: torch.Tensor) -> None
         raise ValueError(f"out must have elements of 1, 2, 4 or 8 bytes, got {_describe(out)}")
     batch, height, width, _ = pixels.shape
     if out.shape != (batch, 3, height, width):
-        raise ValueError(f"out must be [{batch}, 3, {height}, {width}] as pixels are, got {_describe(out)}")
+        raise ValueError(f"out must be [{batch}, 3, {height}, {width}] like pixels, got {_describe(out)}")
     if not (out.is_contiguous() or out.is_contiguous(memory_format=torch.channels_last)):
         raise ValueError(f"out must be contiguous or channels_last, got {_describe(out)}")
     if table.dtype is not out.dtype or table.shape != (3, 256) or not table.is_contiguous():
-        raise ValueError(f"table must be contiguous {out.dtype} [3, 256], as out is, got {_describe(table)}")
+        raise ValueError(f"table must be contiguous {out.dtype} [3, 256] like out, got {_describe(table)}")
     if not pixels.device == table.device == out.device:
         devices = f"{pixels.device}, {table.device} and {out.device}"
         raise ValueError(f"pixels, table and out must be on one device, got {devices}")

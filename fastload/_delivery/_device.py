@@ -1,10 +1,10 @@
-"""Memory of batches, on the host and on a device: the one place that decides where a batch lies.
+"""The memory of batches, on the host and on a device: the only place that decides where a batch lies.
 
 Note [device order]
-Copies to a device and what is done there to a batch run on a stream of fastload's own, one for each device. Memory on
-the device is allocated while that stream is current, so torch's allocator uses it anew only behind what was queued
-there. When a batch is handed over, the consumer's current stream waits for an event behind all of it (the host does
-not), and record_stream tells the allocator that the memory is in use there until then.
+Copies to a device, and the work there on a batch, run on a stream of fastload's own, one per device. Memory on the
+device is allocated while that stream is current, so torch's allocator reuses it only after the work queued there. At
+hand-over the consumer's current stream waits for an event after all of that work (the host does not wait), and
+record_stream tells the allocator that the stream uses the memory from then on.
 """
 
 from __future__ import annotations
@@ -26,13 +26,12 @@ from fastload._delivery._convert import convert, is_fused
 
 @dataclass(frozen=True)
 class BatchLayout:
-    """What a batch of images looks like.
+    """The layout of a batch of images.
 
     Attributes:
         height: rows of an image.
         width: columns of an image.
-        dtype: of the elements.
-        memory_format: torch.contiguous_format (NCHW in memory) or torch.channels_last (NHWC in memory).
+        dtype: type of the elements.
     """
 
     height: int
@@ -42,11 +41,11 @@ class BatchLayout:
 
     @property
     def sample_bytes(self) -> int:
-        """Bytes of one image of three channels."""
+        """The size of one image of three channels."""
         return 3 * self.height * self.width * self.dtype.itemsize
 
     def shape(self, batch_size: int) -> tuple[int, int, int, int]:
-        """Of a batch: [batch, 3, height, width]."""
+        """Returns the shape of a batch: [batch, 3, height, width]."""
         return batch_size, 3, self.height, self.width
 
 
@@ -65,13 +64,13 @@ def allocate(engine: _native.Engine, layout: BatchLayout, batch_size: int) -> to
 
 
 class PinnedMemory:
-    """Allocates page-locked memory of torch's pinned caching allocator, and pageable memory where there is none left.
+    """Page-locked memory from torch's pinned caching allocator, or pageable memory if none is left.
 
-    Its events protect the user's own non_blocking copies: memory that is let go of is not used anew before them.
+    The allocator's events protect the user's own non_blocking copies: released memory is not reused before they end.
 
     Args:
-        empty: torch.empty of page-locked memory.
-        pin: torch's pin_memory() of whole batches.
+        empty: torch.empty for page-locked memory.
+        pin: torch's pin_memory() for whole batches.
     """
 
     def __init__(
@@ -85,7 +84,7 @@ class PinnedMemory:
         self.num_pageable = 0  # allocations that had to be pageable
 
     def empty(self, *shape: int, **options: Any) -> torch.Tensor:
-        """As torch.empty. Raises MemoryError or RuntimeError where there is no pageable memory either."""
+        """Allocates like torch.empty. Raises MemoryError or RuntimeError if there is no pageable memory either."""
         try:
             return self._empty(shape, **options)
         except RuntimeError as error:
@@ -93,17 +92,17 @@ class PinnedMemory:
             return torch.empty(shape, **options)
 
     def pin(self, batch: Any, device: str | None = None) -> Any:
-        """`batch` with its tensors in page-locked memory, as torch's own pin_memory() copies them."""
+        """Returns `batch` with its tensors in page-locked memory, copied like torch's own pin_memory()."""
         try:
             return self._pin(batch, device)
         except RuntimeError as error:
             if not any(word in str(error).lower() for word in ("memory", "cuda error")):
-                raise  # of the user's own pin_memory()
+                raise  # raised by the user's own pin_memory()
             self._count_pageable(error)
             return batch
 
     def pin_host_tensors(self, batch: Any) -> Any:
-        """The same for a batch on its way to a device: what cannot be pinned, or is there already, stays as it is."""
+        """Pins the host tensors of a batch for a device; others, and any that cannot be pinned, stay as they are."""
         return moved(batch, _PinnedPlace(self.pin))
 
     def _count_pageable(self, error: RuntimeError) -> None:
@@ -112,26 +111,26 @@ class PinnedMemory:
             return
         self._has_warned = True
         warnings.warn(
-            f"page-locked memory for a batch cannot be had ({first_line(error)}). Such batches are in pageable "
-            "memory, from where copies to the device are slower. Lower num_workers, prefetch_factor or the batch size, "
-            "or raise the limit of locked memory (ulimit -l)",
+            f"no page-locked memory is left for a batch ({first_line(error)}). Such batches are in pageable memory, "
+            "from which copies to the device are slower. Lower num_workers, prefetch_factor or the batch size, or "
+            "raise the limit of locked memory (ulimit -l)",
             RuntimeWarning,
             stacklevel=2,
         )
 
 
 class Device:
-    """A GPU that batches are delivered to; see Note [device order].
+    """A GPU to which batches are delivered; see Note [device order].
 
     Args:
-        backend: What queues copies in threads that do not run Python.
-        stream: fastload's own, on that GPU.
-        pinned: Memory of the host that copies are queued from; the loader's.
-        cuda: torch.cuda; tests have another.
+        backend: Queues copies in threads that do not run Python.
+        stream: fastload's own stream on that GPU.
+        pinned: The loader's host memory, from which copies are queued.
+        cuda: torch.cuda; tests have their own.
 
     Attributes:
-        name: As errors and explain() say it: "cuda:0".
-        copy_stream: The stream, as `backend` takes it.
+        name: Name in errors and explain(): "cuda:0".
+        copy_stream: The stream, in the form that `backend` takes.
     """
 
     def __init__(
@@ -146,52 +145,52 @@ class Device:
         self.copy_stream: int = stream.cuda_stream
 
     def on_copy_stream(self) -> contextlib.AbstractContextManager[Any]:
-        """In it, the functions below and the user's own operations work on the copy stream."""
+        """Returns a context in which the functions below and the user's own operations use the copy stream."""
         stream: contextlib.AbstractContextManager[Any] = self._cuda.stream(self._stream)
         return stream
 
     def empty(self, *shape: int, **options: Any) -> torch.Tensor:
-        """As torch.empty, on the device."""
+        """Allocates like torch.empty, on the device."""
         return torch.empty(shape, device=self._device, **options)
 
     def convert(self, pixels: torch.Tensor, table: torch.Tensor, out: torch.Tensor) -> None:
-        """As fastload._delivery._convert.convert."""
+        """Calls fastload._delivery._convert.convert."""
         convert(pixels, table, out=out)
 
     def copy(self, host: torch.Tensor) -> torch.Tensor:
-        """`host` on the device; from page-locked memory the copy is only queued. One that is there is returned."""
+        """Copies `host` to the device; from page-locked memory it only queues. A tensor already there is returned."""
         return host.to(self._device, non_blocking=True)
 
     def copy_object(self, value: Any) -> Any:
-        """See Place."""
+        """Copies an object, as Place says."""
         return object_to(value, self.name)
 
     def called(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """What is called with a batch on this device, while the copy stream is current, to have `function` called."""
+        """Returns the callable to call with a batch, while the copy stream is current, to have `function` called."""
         return function
 
     def synchronize(self) -> None:
-        """Waits in the host for the caller's current stream."""
+        """Blocks the host until the caller's current stream is done."""
         self._current_stream().synchronize()
 
     def recorded_event(self) -> Any:
-        """A new event behind what is queued on the copy stream."""
+        """Returns a new event after everything queued on the copy stream."""
         return self._stream.record_event()
 
     def wait_event(self, event: Any) -> None:
-        """The caller's current stream goes on when the event is done. The host does not wait."""
+        """Makes the caller's current stream wait for the event. The host does not wait."""
         self._current_stream().wait_event(event)
 
     def is_on_device(self, tensor: torch.Tensor) -> bool:
         return tensor.device.type == "cuda"
 
     def is_failure(self, error: RuntimeError) -> bool:
-        """Whether the device has failed, and not memory run out or a call been wrong."""
+        """Returns whether the device itself has failed, not memory run out or a call been wrong."""
         # torch.AcceleratorError since torch 2.8, a plain RuntimeError before.
         return str(error).startswith(("CUDA error", "CUDA driver error"))
 
     def record_stream(self, holder: Any) -> None:
-        """Memory of a tensor, or of an object with record_stream(), is in use by the caller's current stream."""
+        """Marks memory of a tensor, or of an object with record_stream(), as used by the caller's current stream."""
         holder.record_stream(self._current_stream())
 
     def _current_stream(self) -> Any:
@@ -200,28 +199,28 @@ class Device:
 
 @functools.cache
 def _stream_of_process(index: int) -> torch.cuda.Stream:
-    """torch hands out a pool of 32 streams for each device and priority, in turn, so all loaders share one.
+    """Returns the process's stream, which loaders share: torch has only 32 per device and priority, and reuses them.
 
-    Of high priority, because few programs have streams of that pool: copies on a stream on which a program captures a
-    graph, or trains, would become part of the graph, or wait for the training.
+    It has high priority because few programs have streams of that pool. On a stream with which a program captures a
+    graph, or trains, copies would become part of the graph, or wait for the training.
     """
     return torch.cuda.Stream(index, priority=-1)  # type: ignore[no-untyped-call]
 
 
 def leave_captures_alone(index: int) -> None:
-    """Lets the calling thread, which is fastload's own, work on GPU `index` while the program captures a graph.
+    """Lets the calling thread, one of fastload's own, use GPU `index` while the program captures a graph.
 
-    To lock memory, or to look whether a copy is done, breaks the capture of another thread, unless this thread has said
-    that it knows what it does: the relaxed mode of cudaThreadExchangeStreamCaptureMode.
+    Locking memory, or checking whether a copy is done, breaks a capture in another thread, unless this thread has
+    chosen the relaxed mode of cudaThreadExchangeStreamCaptureMode.
     """
     if torch.version.cuda is None:
         return
-    with contextlib.suppress(RuntimeError):  # no runtime that is known: then captures are not safe
+    with contextlib.suppress(RuntimeError):  # the runtime is unknown: then captures are not safe
         _native.open_cuda_device(_runtime_major(torch.version.cuda), index).stay_in_thread()
 
 
 def open_device(device: Any, pinned: PinnedMemory) -> Device | None:
-    """The device that `device` names, as torch.device takes it; None for the host. A Device is returned as it is.
+    """Returns the device that `device` names, in torch.device's form; None for the host. A Device is returned as it is.
 
     Raises:
         ValueError: It is neither a GPU nor the host.
@@ -235,14 +234,14 @@ def open_device(device: Any, pinned: PinnedMemory) -> Device | None:
 def _opened(device: torch.device, pinned: PinnedMemory) -> Device:
     if torch.version.cuda is None:
         raise RuntimeError(
-            f"device={str(device)!r} needs a torch that is built with CUDA, and this one ({torch.__version__}) is "
-            "not: install one, or leave device out"
+            f"device={str(device)!r} needs a torch built with CUDA, and this one ({torch.__version__}) is not: "
+            "install one, or leave device out"
         )
-    # First, because torch loads the runtime that copies go through.
+    # This comes first: torch then loads the runtime that copies use.
     if not torch.cuda.is_available():
         raise RuntimeError(
-            f"device={str(device)!r} needs a GPU, and torch.cuda.is_available() is False: nvidia-smi says whether "
-            "there is one and a driver, and CUDA_VISIBLE_DEVICES may hide it: make one visible, or leave device out"
+            f"device={str(device)!r} needs a GPU, and torch.cuda.is_available() is False: nvidia-smi shows whether "
+            "there are a GPU and a driver, and CUDA_VISIBLE_DEVICES may hide it: make one visible, or leave device out"
         )
     torch.cuda.init()  # type: ignore[no-untyped-call]
     index = torch.cuda.current_device() if device.index is None else device.index
@@ -253,7 +252,7 @@ def _opened(device: torch.device, pinned: PinnedMemory) -> Device:
         )
     backend = _native.open_cuda_device(_runtime_major(torch.version.cuda), index)
     opened = Device(backend, _stream_of_process(index), pinned)
-    is_fused(f"cuda:{index}")  # loads the kernels now: no launch does it in the middle of an epoch, or of a capture
+    is_fused(f"cuda:{index}")  # loads the kernels now, so that no launch does it during an epoch or a capture
     return opened
 
 
@@ -262,12 +261,12 @@ def _runtime_major(version: str) -> int:
 
 
 def is_host(device: Any) -> bool:
-    """Whether `device`, as open_device() takes it, names the host."""
+    """Returns whether `device`, in open_device()'s form, names the host."""
     return device is None or (not isinstance(device, Device) and _named(device).type == "cpu")
 
 
 def check_device(device: Any) -> None:
-    """Raises ValueError where open_device() would, and looks for no device."""
+    """Raises ValueError if open_device() would; looks for no device."""
     if device is not None and not isinstance(device, Device):
         _named(device)
 
@@ -276,9 +275,9 @@ def _named(device: Any) -> torch.device:
     allowed = "device must be a GPU ('cuda', 'cuda:1', 1) or the host ('cpu' or None)"
     try:
         if isinstance(device, bool):
-            raise TypeError("a bool is no device")
+            raise TypeError("a bool is not a device")
         named = torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
-        if isinstance(device, int) and named.index != device:  # torch takes some bits of it
+        if isinstance(device, int) and named.index != device:  # torch uses only some of its bits
             raise TypeError("there are not so many devices")
     except (RuntimeError, TypeError) as error:
         raise ValueError(f"{allowed}, got {device!r}: {first_line(error)}") from None
@@ -290,11 +289,11 @@ def _named(device: Any) -> torch.device:
 
 
 class Place(Protocol):
-    """Where the tensors of a batch can be copied to: a Device, the host, page-locked memory."""
+    """A place to which a batch's tensors can be copied: a Device, the host, page-locked memory."""
 
     def copy(self, tensor: torch.Tensor, /) -> torch.Tensor: ...
     def copy_object(self, value: Any, /) -> Any:
-        """An object of the user's; None where it is none that copies itself."""
+        """Copies a user's object; returns None if it is not one that copies itself."""
 
 
 class _Host:
@@ -323,14 +322,14 @@ class _PinnedPlace:
 
 
 def moved(value: Any, place: Place) -> Any:
-    """`value` with its tensors in another place: where torch's pin_memory() looks for them, and other objects."""
+    """Returns `value` with its tensors and other objects in another place; it looks where torch's pin_memory() does."""
     if isinstance(value, torch.Tensor):
         return place.copy(value)
     if isinstance(value, (str, bytes)):
         return value
     if isinstance(value, Mapping):
         return _mapping_like(value, {key: moved(item, place) for key, item in value.items()})
-    # Before tuples: a PackedSequence is one, and knows which part of it stays on the host.
+    # Before tuples: a PackedSequence is a tuple, and knows which part of it stays on the host.
     if (copied := place.copy_object(value)) is not None:
         return copied
     if isinstance(value, Sequence):
@@ -339,16 +338,16 @@ def moved(value: Any, place: Place) -> Any:
 
 
 def object_to(value: Any, name: str) -> Any:
-    """What ``value.to(name)`` gives; None where there is no such method."""
+    """Returns ``value.to(name)``; None if there is no such method."""
     return value.to(name, non_blocking=True) if callable(getattr(value, "to", None)) else None
 
 
 def _mapping_like(value: Mapping[Any, Any], items: dict[Any, Any]) -> Any:
-    """`items` in a mapping of the type of `value`, as torch's pin_memory() makes it."""
+    """Returns `items` in a mapping of the type of `value`, like torch's pin_memory()."""
     try:
         if not isinstance(value, MutableMapping):
             return type(value)(items)  # type: ignore[call-arg]
-        clone = copy.copy(value)  # with what else it knows, a default factory say
+        clone = copy.copy(value)  # keeps its other state, such as a default factory
         clone.update(items)
     except TypeError:
         return items
@@ -356,7 +355,7 @@ def _mapping_like(value: Mapping[Any, Any], items: dict[Any, Any]) -> Any:
 
 
 def _sequence_like(value: Sequence[Any], items: list[Any]) -> Any:
-    """`items` in a sequence of the type of `value`, as torch's pin_memory() makes it."""
+    """Returns `items` in a sequence of the type of `value`, like torch's pin_memory()."""
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*items)
     try:
@@ -371,5 +370,5 @@ def _sequence_like(value: Sequence[Any], items: list[Any]) -> Any:
 
 
 def first_line(error: BaseException) -> str:
-    """Of what it says; torch adds pages of advice."""
+    """Returns the first line of the message; torch adds pages of advice."""
     return str(error).partition("\n")[0] or type(error).__name__

@@ -1,4 +1,4 @@
-"""Errors of a device, with the batch that it failed."""
+"""Errors of a device, with the failed batch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fastload._errors import DeviceError
 
 
 def device_error(what: str, device: Device, cause: str) -> DeviceError:
-    """An error that says `what` could not be done on fastload's stream, why, and what to do."""
+    """Returns an error that says `what` failed on fastload's stream, why, and what to do."""
     return DeviceError(
         f"{what} to {device.name} on stream {device.copy_stream:#x}: {cause}. The cause may be a kernel queued "
         "earlier: run again with CUDA_LAUNCH_BLOCKING=1 to see which. After most such errors a process cannot use the "
@@ -20,9 +20,9 @@ def device_error(what: str, device: Device, cause: str) -> DeviceError:
 
 @contextlib.contextmanager
 def naming_batch(device: Device, number: int, num_bytes: Callable[[], int]) -> Iterator[None]:
-    """What fails on the device in this block is raised as a DeviceError that names the batch.
+    """Turns a failure of the device in this block into a DeviceError that names the batch.
 
-    A full memory stays the torch.OutOfMemoryError that programs look for.
+    Full memory stays the torch.OutOfMemoryError that programs look for.
     """
     try:
         yield

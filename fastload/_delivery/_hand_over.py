@@ -16,14 +16,14 @@ from fastload._delivery._thread_order import holders
 
 @dataclass(frozen=True)
 class Delivery:
-    """Where batches of an iteration are delivered to.
+    """The destination of an iteration's batches.
 
     Attributes:
         pinned: Page-locked memory of the host.
-        device: None: they stay on the host.
-        prefetch: So many batches may be on their way to the device, or there, before they are asked for.
-        transform: device_transform of the loader: called with each batch when it is handed over, in order, in the
-            thread that asks for it.
+        device: The device; None: batches stay on the host.
+        prefetch: Number of batches that may be on the device, or on their way, before they are requested.
+        transform: The loader's device_transform, called with each batch at hand-over, in order, in the thread that
+            requests the batch.
     """
 
     pinned: PinnedMemory
@@ -32,45 +32,45 @@ class Delivery:
     transform: Callable[[Any], Any] | None
 
     def on_copy_stream(self) -> contextlib.AbstractContextManager[Any]:
-        """What is done to batches on the device before they are handed over is done in it."""
+        """Returns the context in which batches are prepared on the device before hand-over."""
         return contextlib.nullcontext() if self.device is None else self.device.on_copy_stream()
 
     def naming(self, batch: Any, number: int) -> contextlib.AbstractContextManager[Any]:
-        """What fails on the device in it is a DeviceError; `number` counts the batches of an epoch."""
+        """Returns a context that turns device failures into DeviceErrors; `number` counts the batches of an epoch."""
         if self.device is None:
             return contextlib.nullcontext()
         return naming_batch(self.device, number, lambda: _num_bytes(batch))
 
     def move(self, batch: Any, number: int) -> Any:
-        """Queues the copies of `batch` to the device. From there on memory that nothing else refers to is kept.
+        """Queues the copies of `batch` to the device. Memory that only the copies need is kept until they end.
 
         Raises:
-            DeviceError: It failed.
+            DeviceError: A copy failed.
         """
         if self.device is None:
             return batch
         with self.naming(batch, number), self.on_copy_stream():
             return moved(batch, self.device)
 
-    def hand_over(self, given: Iterator[Any], hand: list[Any]) -> None:
-        """Appends what device_transform makes of the batch that `given` has, which is on the device.
+    def hand_over(self, given: Iterator[Any], ready: list[Any]) -> None:
+        """Appends the result of device_transform for the batch that `given` yields, which is on the device.
 
-        Once the user's function has got the batch, `given` is empty, whatever comes of it.
+        Once the user's function has the batch, `given` is empty, whatever happens then.
         """
         if self.transform is None:
-            hand.extend(given)
+            ready.extend(given)
             return
         with self.on_copy_stream():
-            hand.extend(map(self._called(), given))
-        if not hand:
-            raise RuntimeError("device_transform raised StopIteration, which would end the epoch without a word")
+            ready.extend(map(self._called(), given))
+        if not ready:
+            raise RuntimeError("device_transform raised StopIteration, which would end the epoch silently")
 
     def _called(self) -> Callable[[Any], Any]:
         assert self.transform is not None, "there is a transform"
         return self.transform if self.device is None else self.device.called(self.transform)
 
     def follow(self, batch: Any, number: int) -> None:
-        """Orders what the caller's current stream does behind `batch`, which the user gets: Note [device order].
+        """Makes later work on the caller's current stream wait for `batch`, as Note [device order] says.
 
         Raises:
             DeviceError: The device failed.
@@ -84,6 +84,6 @@ class Delivery:
 
 
 def _num_bytes(batch: Any) -> int:
-    """Of the tensors in `batch`."""
+    """Returns the size of the tensors in `batch`."""
     tensors = [tensor for tensor in holders(batch, lambda _: True) if isinstance(tensor, torch.Tensor)]
     return sum(tensor.nbytes for tensor in tensors if tensor.layout is torch.strided)

@@ -1,12 +1,11 @@
-"""Work that the user's own Python gives to a device in a loader's threads, ordered before that of who gets the batch.
+"""Orders the device work of the user's own Python code in a loader's threads before the consumer's work.
 
 Note [streams of threads]
-Each thread has a stream of its own, so that a data set which computes on the device waits neither for the training nor
-for other threads. Three orders make that safe. What the program had given to the device before iter() comes before what
-the threads give to it. What a thread has given to it comes before what is done with its samples: an event, recorded
-behind a sample, is waited for by the stream of the thread that collates it, and one behind a batch by the stream that
-is current where next() returns it; the host waits for neither. And the memory of a tensor is not used anew before the
-stream it was handed to is done with it (record_stream).
+Each thread has its own stream, so a data set that computes on the device waits neither for the training nor for other
+threads. Three rules make that safe. Work that the program queued before iter() runs before the threads' work. A
+thread's work runs before any use of its samples: the stream of the collating thread waits for an event after each
+sample, and the stream that is current when next() returns waits for an event after the batch; the host waits for
+neither. And a tensor's memory is not reused before the stream that received it is done with it (record_stream).
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ import torch.utils.data
 
 
 class DeviceApi(Protocol):
-    """The part of torch.cuda that is needed; tests have another."""
+    """The part of torch.cuda that is used here; tests have their own."""
 
     def is_initialized(self) -> bool: ...
     def current_device(self) -> int: ...
@@ -40,19 +39,19 @@ class DeviceApi(Protocol):
 
 @dataclass(frozen=True)
 class Mark:
-    """What was given to the device for a sample or batch: an event of each stream it was given to, by device."""
+    """The device work for a sample or batch: an event on each stream that has some, by device."""
 
     events: Mapping[int, Any]
 
 
 class _OfThread(threading.local):
-    start: Mark | None = None  # the one that this thread's stream is behind
+    start: Mark | None = None  # this thread's stream has waited for it
 
 
 class DeviceOrder:
-    """The orders of Note [streams of threads] for the threads of one iterator.
+    """The rules of Note [streams of threads] for the threads of one iterator.
 
-    Nothing is done as long as the program has not begun to use the device.
+    It does nothing until the program has begun to use the device.
 
     Args:
         api: torch.cuda.
@@ -65,16 +64,16 @@ class DeviceOrder:
         self._of_thread = _OfThread()
 
     def begin(self) -> None:
-        """An epoch begins: what the calling thread has given to the device comes before what others will."""
+        """Begins an epoch: the calling thread's device work so far comes before other threads' later work."""
         if self._api.is_initialized():
             self._device = self._api.current_device()
             self._start = self.mark(None)
 
     def enter(self) -> None:
-        """Called in a thread before each piece of its work.
+        """Prepares a thread before each piece of its work.
 
-        It gets a stream of its own on the device that was current at `begin`. Where the device came into use later it
-        stays on the default stream until the next epoch.
+        The thread gets its own stream on the device that was current at `begin`. If the program began to use the device
+        later, it stays on the default stream until the next epoch.
         """
         if self._start is None or self._of_thread.start is self._start:
             return
@@ -86,14 +85,14 @@ class DeviceOrder:
         self.take_over(None, self._start)
 
     def mark(self, value: Any) -> Mark | None:
-        """Marks the place behind all that the calling thread has given to the device for `value`."""
+        """Returns a mark after all device work of the calling thread for `value`."""
         if not self._api.is_initialized():
             return None
         devices = {self._api.current_device(), *map(self._device_of, holders(value))}
         return Mark({device: self._recorded(device) for device in devices})
 
     def take_over(self, value: Any, mark: Mark | None) -> None:
-        """Orders what the calling thread gives to the device from now on behind `mark`, and lets it have `value`."""
+        """Makes later device work of the calling thread wait for `mark`, and lets it use `value`."""
         if mark is None:
             return
         for device, event in mark.events.items():
@@ -115,28 +114,28 @@ def _is_on_gpu(tensor: torch.Tensor) -> bool:
     return tensor.device.type == "cuda"
 
 
-# Hold no tensors of a batch, though some know those of a model or of all samples.
+# These hold no tensors of a batch, though some refer to a model's or to all samples' tensors.
 _LEAVES = (
     *(str, bytes, int, float, type(None), type, range, collections.UserString, FunctionType, ModuleType),
     *(torch.utils.data.Dataset, torch.nn.Module, logging.Logger, threading.Thread),
 )
-# A sample may know all others: so many objects are looked into, the nearest first, and so many things in each.
+# A sample may refer to all others, so the search covers this many objects, nearest first, and this many items in each.
 _MAX_OBJECTS = 1000
 _MAX_IN_OBJECT = 1000
 
 
 def holders(value: Any, is_on_device: Callable[[torch.Tensor], bool] = _is_on_gpu) -> Iterator[Any]:
-    """The device tensors in `value`, in its mappings and sequences, and then in the attributes of its objects.
+    """Yields the device tensors in `value`, in its mappings and sequences, and then in the attributes of its objects.
 
-    An object of the user's that has ``record_stream`` stands for its tensors.
+    A user's object that has ``record_stream`` stands for its tensors.
     """
     objects: collections.deque[Any] = collections.deque()
-    seen: dict[int, Any] = {}  # with the things themselves, so that no other gets the address of one meanwhile
+    seen: dict[int, Any] = {}  # holds the objects, so that no other object gets the id of one meanwhile
     yield from _search([value], is_on_device, objects, seen, sys.maxsize)
     for _ in range(_MAX_OBJECTS):
         if not objects:
             return
-        with contextlib.suppress(Exception):  # of a proxy of what is not there any more, say
+        with contextlib.suppress(Exception):  # raised, say, by a proxy of a dead object
             yield from _search(_attributes(objects.popleft()), is_on_device, objects, seen, _MAX_IN_OBJECT)
 
 
@@ -147,7 +146,7 @@ def _search(
     seen: dict[int, Any],
     limit: int,
 ) -> Iterator[Any]:
-    """Holders among `limit` of the items and what they contain; `objects` gets what else is not in `seen`."""
+    """Yields holders among `limit` of the items and their contents; other objects not in `seen` go to `objects`."""
     left = collections.deque(items)
     while left and limit > 0:
         limit -= 1

@@ -1,5 +1,7 @@
-"""torchvision's data sets that hold their images in one array, CIFAR10, MNIST and those derived from them, without the
-Python that a sample takes: its pixels go from the array through native transforms."""
+"""torchvision's data sets that hold their images in one array: CIFAR10, MNIST and classes derived from these.
+
+Their pixels go from the array straight through native transforms, without the Python code of a sample.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from torch.utils.data import Subset
 from fastload._images._pipelines import PythonPart, runs_natively
 from fastload._images._source import ImagePixels, SharedPixels
 
-# Modules of torchvision and the class in them whose __getitem__ makes the samples.
+# Modules of torchvision, and the class in each whose __getitem__ makes the samples.
 _HOMES = (("torchvision.datasets.cifar", "CIFAR10"), ("torchvision.datasets.mnist", "MNIST"))
 _ATTRIBUTES = frozenset({"data", "targets", "transform", "target_transform"})
 
@@ -24,14 +26,14 @@ _ToTensor = Callable[["ImagePixels | SharedPixels"], "torch.Tensor | None"]
 
 
 def innermost(dataset: Any) -> Any:
-    """What is in torch's own Subsets, of which there may be several around each other."""
+    """Returns the data set inside torch's own Subsets, which may be nested."""
     while type(dataset) is Subset:
         dataset = dataset.dataset
     return dataset
 
 
 def holds_array(dataset: Any) -> bool:
-    """Whether torchvision makes the samples, of attributes of the object; its Subsets are looked into."""
+    """Returns whether torchvision makes the samples, from attributes of the object; looks inside Subsets."""
     held = innermost(dataset)
     kind: Any = type(held)
     return (
@@ -43,14 +45,14 @@ def holds_array(dataset: Any) -> bool:
 
 
 def _is_torchvisions(method: Any, module_name: str, class_name: str) -> bool:
-    """Whether it is the __getitem__ of a class of torchvision's, and nobody else's."""
+    """Returns whether it is the __getitem__ of this torchvision class, and not a replacement."""
     module = sys.modules.get(module_name)
     made_by = vars(getattr(module, class_name, object)).get("__getitem__")
     return made_by is not None and method is made_by and made_by.__globals__ is vars(module)
 
 
 class ArrayDataset:
-    """Such a data set, or torch's Subsets of one, in one thread."""
+    """A data set of this kind, or torch's Subsets of one, in one thread."""
 
     def __init__(self, dataset: Any) -> None:
         self._dataset = dataset
@@ -59,13 +61,15 @@ class ArrayDataset:
         self._part = PythonPart(())
 
     def natively(self) -> Any:
-        """What gives the same samples for the same indices, as long as nothing of the data set changes: the data set
-        itself where Python has to make them."""
+        """Returns an object with the same samples as the data set, valid until something about the data set changes.
+
+        That is the data set itself if Python has to make the samples.
+        """
         samples = self._native_samples() if runs_natively() else None
         return self._dataset if samples is None else samples
 
     def is_native(self) -> bool:
-        """Whether natively() is, in threads that leave images to native code."""
+        """Returns whether natively() is native, in threads that leave images to native code."""
         return self._native_samples() is not None
 
     def _native_samples(self) -> _NativeSamples | None:
@@ -86,8 +90,8 @@ class _NativeSamples:
     """Samples by index.
 
     Attributes:
-        dataset: Whose they are, which makes those that native code does not.
-        images: uint8, of MNIST [number, height, width], of CIFAR10 [number, height, width, 3].
+        dataset: The data set, which makes the samples that native code cannot.
+        images: uint8; MNIST's [number, height, width], CIFAR10's [number, height, width, 3].
         targets: An array of integers, or any list.
     """
 
@@ -108,7 +112,7 @@ class _NativeSamples:
         return tensor, target if self.target_transform is None else self.target_transform(target)
 
     def _number(self, index: Any) -> Any:
-        """Of the image in the array; None where the data set has something to say about the index."""
+        """Returns the number of the image in the array; None if the data set has to handle the index."""
         dataset = self.dataset
         while type(dataset) is Subset:
             indices: Sequence[int] = dataset.indices
@@ -130,8 +134,10 @@ def _source_of(pixels: NDArray[np.uint8]) -> ImagePixels | SharedPixels:
 
 
 def _images_of(data: Any) -> NDArray[np.uint8] | None:
-    """MNIST's tensor or CIFAR10's array, where they are such. CIFAR10 gives its own another order of channels than its
-    files have, so that images are not contiguous there; they are copied anyway."""
+    """Returns MNIST's tensor or CIFAR10's array as an array; None if it is neither.
+
+    CIFAR10 reorders the channels of its files, so its images are not contiguous; they are copied anyway.
+    """
     if type(data) is torch.Tensor and data.dtype == torch.uint8 and data.dim() == 3 and data.device.type == "cpu":
         images = data.numpy()
         if not images.flags.c_contiguous:
@@ -144,7 +150,7 @@ def _images_of(data: Any) -> NDArray[np.uint8] | None:
 
 
 def _targets_of(targets: Any) -> NDArray[np.int64] | list[Any] | None:
-    """MNIST's tensor of integers as an array, or CIFAR10's list."""
+    """Returns MNIST's tensor of integers as an array, or CIFAR10's list."""
     if type(targets) is torch.Tensor and targets.dtype == torch.int64 and targets.dim() == 1:
         return targets.numpy() if targets.device.type == "cpu" else None
     return targets if type(targets) is list else None

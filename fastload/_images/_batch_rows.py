@@ -1,12 +1,12 @@
 """Samples that are written where their batch is, so that default_collate has nothing to copy.
 
 Note [rows of a batch]
-Putting the tensors of a batch together copies each, and takes a tenth of what a photograph costs. Where the samples of
-one batch end in tensors that native code makes, those of the next one will probably have the same size. So the next
-batch gets its memory before its samples are made, and each is written to its row. When the batch is put together, a
-tensor that still fills its row is there already; any other is copied to it, as long as nobody holds the row. In the end
-the user's code must have none of the samples any more, since they would change with the batch. Else the batch is
-copied, and the worker's later ones are made as torch makes them.
+Collating a batch copies each of its tensors, which takes a tenth of the time of a photograph. If the samples of one
+batch end in tensors that native code makes, the next batch's will probably have the same size. So the next batch
+gets its memory before its samples are made, and each sample is written to its row. When the batch is collated, a tensor
+that still fills its row is in place already; any other is copied there, unless something holds the row. In the end the
+user's code must hold none of the samples, since they would change with the batch. Otherwise the batch is copied, and
+the worker's later ones are made as torch makes them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from torch.utils.data._utils import collate
 
 from fastload import _native
 
-# So many batches in a row that were made in rows in vain, and no further one is.
+# After this many batches in succession whose rows were useless, no batch gets rows any more.
 _MAX_MISSES = 3
 Place = tuple[_native.BatchRows, int]
 
@@ -31,18 +31,18 @@ class BatchRows:
     """The rows of the batches of one worker. Not thread-safe.
 
     Args:
-        allocate: Gives memory of so many bytes; None where there is none, or where it would not pay.
+        allocate: Allocates this many bytes; returns None if there are none, or if rows would not pay.
     """
 
     def __init__(self, allocate: Callable[[int], _native.HostBuffer | None]) -> None:
         self._allocate = allocate
-        self._sizes: list[int] = []  # of the tensors that native code makes of a sample, in bytes
-        self._made: list[list[int]] = []  # the same of each sample of the batch at hand
+        self._sizes: list[int] = []  # bytes of each tensor that native code makes of a sample
+        self._made: list[list[int]] = []  # the same for each sample of the current batch
         self._rows: list[_Rows] = []
         self._num_misses = 0
 
     def begin_batch(self, num_samples: int) -> None:
-        """Of `num_samples`; 0: without rows."""
+        """Starts a batch of `num_samples`; 0: without rows."""
         self._made, self._rows = [], []
         for size in self._sizes if num_samples and self._num_misses < _MAX_MISSES else ():
             buffer = self._allocate(num_samples * size)
@@ -55,18 +55,18 @@ class BatchRows:
         self._made.append([])
 
     def place(self) -> Place | None:
-        """Where the next tensor of the sample at hand belongs; None where that is not known."""
+        """Returns where the next tensor of the current sample belongs; None if that is unknown."""
         if not self._made or len(self._made[-1]) >= len(self._rows):
             return None
         return self._rows[len(self._made[-1])].native, len(self._made) - 1
 
     def note(self, size: int) -> None:
-        """A tensor of `size` bytes was made."""
+        """Records that a tensor of `size` bytes was made."""
         if self._made:
             self._made[-1].append(size)
 
     def collate(self, samples: list[list[Any]]) -> Any:
-        """What default_collate makes of the one list of samples, which is taken out, so that nobody else has it."""
+        """Returns default_collate's batch of the one list in `samples`; takes it out, so that nothing else has it."""
         batch = self._put_together(samples.pop())
         self._finish()
         return batch
@@ -99,7 +99,7 @@ class _Rows:
     """The memory of one tensor of a batch.
 
     Attributes:
-        is_used: Whether the batch has it.
+        is_used: Whether the batch uses it.
     """
 
     def __init__(self, buffer: _native.HostBuffer, num_samples: int) -> None:
@@ -114,7 +114,7 @@ class _Rows:
         return self._batch is not None
 
     def batch(self, tensors: Any) -> torch.Tensor | None:
-        """The batch of `tensors`, some of which are in their rows; None where they make none, or there is one."""
+        """Returns the batch of `tensors`, some of which are in their rows; None if they make none, or it exists."""
         if self.is_used or len(tensors) != self._num_samples or not all(map(_is_plain, tensors)):
             return None
         is_placed = [self._has(tensor, row) for row, tensor in enumerate(tensors)]
@@ -136,7 +136,7 @@ class _Rows:
         return batch
 
     def _has(self, tensor: torch.Tensor, row: int) -> bool:
-        """Whether a plain `tensor` fills the row."""
+        """Returns whether a plain `tensor` fills the row."""
         return (
             tensor.data_ptr() == self._buffer.address + row * self._row_size
             and tensor.nbytes == self._row_size
@@ -144,7 +144,7 @@ class _Rows:
         )
 
     def let_go(self) -> bool:
-        """Called when the samples are dropped. False where somebody has one: the batch got memory of its own."""
+        """Releases the rows once the samples are dropped; returns False if one is held, so the batch was copied."""
         if self._batch is None or self.native.num_held == 0:
             return True
         self._batch.set_(self._batch.clone())  # type: ignore[call-overload]
@@ -164,13 +164,13 @@ _of_thread = _OfThread()
 
 
 def rows_of_thread() -> BatchRows | None:
-    """Those of the worker whose work the calling thread does."""
+    """Returns the rows of the worker for which the calling thread works."""
     return _of_thread.rows
 
 
 @contextlib.contextmanager
 def batch_rows(rows: BatchRows) -> Iterator[None]:
-    """In it the calling thread writes samples to `rows`."""
+    """Makes the calling thread write samples to `rows`."""
     _of_thread.rows = rows
     try:
         yield

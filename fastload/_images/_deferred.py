@@ -1,11 +1,11 @@
-"""What stands in an image until its pixels are asked for.
+"""A stand-in for an image's pixels until they are needed.
 
 Note [deferred images]
-An image of this kind is Pillow's own ``PIL.Image.Image``: programs ask for its type, compare and pickle it. Only what
-it has in ``_im``, where Pillow's memory with the pixels is otherwise, is a `Deferred`. Pillow reaches its memory
-through the property ``Image.im``, which asks ``isinstance(self._im, DeferredError)`` first and then reads ``_im``
-again. The first makes Python ask for the ``__class__`` of what is there, and that makes the pixels and puts them in its
-own place. A Deferred is false, as Pillow asks ``self._im and self._im.readonly``.
+A deferred image is Pillow's own ``PIL.Image.Image``: programs check its type, compare and pickle it. Only its ``_im``,
+which normally holds Pillow's memory with the pixels, is a `Deferred`. Pillow reaches its memory through the property
+``Image.im``, which first asks ``isinstance(self._im, DeferredError)`` and then reads ``_im`` again. The isinstance()
+makes Python read the Deferred's ``__class__``, which makes the pixels and replaces the Deferred by them. A Deferred is
+false because Pillow asks ``self._im and self._im.readonly``.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from fastload._images._source import ImagePixels, ImageSource, SharedPixels, Sou
 
 
 class Deferred:
-    """Makes the pixels of one image when they are asked for. Thread-safe.
+    """Makes the pixels of one image when they are needed. Thread-safe.
 
     Args:
-        source: Where they come from.
-        steps: What has been asked of the image since it was opened.
-        mode: Of the image, "RGB" or "L". Gray images are RGB with three times the same channel until the end.
+        source: Origin of the pixels.
+        steps: Operations on the image since it was opened.
+        mode: Mode of the image, "RGB" or "L". Until the end, gray images are RGB with three equal channels.
         size: (width, height)
 
     Attributes:
-        recipe: What the pixels are made of; None where Pillow has them, or they are gray and made.
+        recipe: The source and steps of the pixels; None if Pillow has the pixels, or if they are gray and made.
     """
 
     __slots__ = ("_image", "_made", "mode", "recipe", "size")
@@ -46,12 +46,12 @@ class Deferred:
         self._image: weakref.ref[Image.Image] | None = None
 
     def stand_in(self, image: Image.Image) -> None:
-        """Puts this in the place of the pixels of `image`."""
+        """Replaces the pixels of `image` by this object."""
         self._image = weakref.ref(image)
         vars(image)["_im"] = self
 
     def pixels(self) -> bytes | None:
-        """height * width * channels bytes, as Image.tobytes() gives them; None where Pillow has them by now."""
+        """Returns height * width * channels bytes, like Image.tobytes(); None if Pillow has them by now."""
         recipe, pixels = self.recipe, self._made.get("pixels")
         if recipe is None or pixels is not None:
             return pixels
@@ -64,9 +64,9 @@ class Deferred:
         return pixels  # type: ignore[no-any-return]
 
     def make(self) -> Any:
-        """Pillow's memory with the pixels, which the image has from now on."""
+        """Returns Pillow's memory with the pixels, which the image has from now on."""
         if "core" not in self._made and (core := self._new_core()) is not None:
-            # Of several threads that make it, one is first.
+            # If several threads make it, the first one wins.
             self._made.setdefault("core", core)
         core = self._made["core"]
         self.recipe = None
@@ -77,7 +77,7 @@ class Deferred:
         return core
 
     def _new_core(self) -> Any:
-        """None where another thread has put one in its place meanwhile."""
+        """Returns Pillow's memory; None if another thread has made it meanwhile."""
         if self.recipe is not None and isinstance(self.recipe[0], SharedPixels):
             return self.recipe[0].core()
         pixels = self.pixels()
@@ -89,37 +89,37 @@ class Deferred:
     @property  # type: ignore[misc]
     def __class__(self) -> type:
         core = self.make()
-        # Another image may have taken over the attributes of the one that this was made for.
+        # Another image may have taken over the attributes of the image for which this was made.
         asking = sys._getframe(1).f_locals.get("self")
         if issubclass(type(asking), Image.Image):
             _native.exchange_item(vars(asking), "_im", self, core)
         return type(core)
 
     def __getattr__(self, name: str) -> Any:
-        """What Pillow's memory has."""
+        """Returns an attribute of Pillow's memory."""
         return getattr(self.make(), name)
 
 
 def image_of(pixels: NDArray[np.uint8], before: Image.Image | None = None) -> Image.Image:
-    """An image that native code has made, in Pillow's class; its pixels are copied.
+    """Returns an image of Pillow's class from native code's pixels, which are copied.
 
     Args:
         pixels: uint8 [height, width, 3].
-        before: The image it was made of, RGB or gray, which hands on what Pillow's own methods hand on; None: RGB.
+        before: The image from which it was made, RGB or gray; it passes on what Pillow's methods pass on. None: RGB.
     """
     height, width, _ = pixels.shape
     mode = "RGB" if before is None else before.mode
     deferred = Deferred(ImagePixels(pixels.tobytes(), (width, height)), (), mode, (width, height))
-    image = (Image.Image() if before is None else before)._new(deferred)  # type: ignore[arg-type]  # asks for mode, size
+    image = (Image.Image() if before is None else before)._new(deferred)  # type: ignore[arg-type]  # reads mode, size
     deferred.stand_in(image)
     return image
 
 
 def image_in(array: Any, mode: str | None) -> Image.Image | None:
-    """As ``Image.fromarray(array, mode)``: an RGB image of a copy of the pixels, or a gray one that shares them.
+    """Returns ``Image.fromarray(array, mode)``: an RGB image of a copy of the pixels, or a gray one that shares them.
 
     Returns:
-        None for any other image, and for what is no plain array.
+        None for any other image, and if `array` is not a plain array.
     """
     if type(array) is not np.ndarray or array.dtype != np.uint8 or not array.size:
         return None
@@ -129,21 +129,21 @@ def image_in(array: Any, mode: str | None) -> Image.Image | None:
         return None
     height, width = array.shape
     deferred = Deferred(SharedPixels(array), (), "L", (width, height))
-    image = Image.Image()._new(deferred)  # type: ignore[arg-type]  # which asks for its mode and size
+    image = Image.Image()._new(deferred)  # type: ignore[arg-type]  # which reads its mode and size
     deferred.stand_in(image)
     image.readonly = 1
     return image
 
 
 def is_deferred(image: Image.Image) -> bool:
-    """Whether pixels of `image` are still to be made natively."""
+    """Returns whether the pixels of `image` are still to be made natively."""
     held = vars(image).get("_im")
     return type(held) is Deferred and held.recipe is not None
 
 
 @functools.cache
 def pillow_obeys() -> bool:
-    """Whether the installed Pillow's images find their pixels by way of a Deferred: Note [deferred images]."""
+    """Returns whether the installed Pillow's images find their pixels through a Deferred: Note [deferred images]."""
     if not isinstance(vars(Image.Image).get("im"), property):
         return False
     image = Image.Image()
@@ -151,12 +151,12 @@ def pillow_obeys() -> bool:
     vars(image)["_im"] = probe
     try:
         return image.readonly == 0 and not probe.is_asked and image.im is probe.core and image._im is probe.core
-    except Exception:  # noqa: BLE001 - another Pillow's
+    except Exception:  # noqa: BLE001 - raised by some other Pillow
         return False
 
 
 class _Probe(Deferred):
-    """Has its pixels."""
+    """A Deferred that already has its pixels."""
 
     __slots__ = ("core", "is_asked", "target")
 
@@ -172,7 +172,7 @@ class _Probe(Deferred):
 
 
 class DeferredAccess:
-    """What ``Image.load()`` gives for a deferred image: Pillow's pixel access, made when it is used."""
+    """The result of ``Image.load()`` for a deferred image: Pillow's pixel access, made when it is used."""
 
     __slots__ = ("_access", "_deferred", "_readonly")
     __iter__ = None  # Python would count from 0

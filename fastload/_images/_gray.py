@@ -1,7 +1,7 @@
 """Gray images in native pipelines, which have three channels: all three are the gray one.
 
-So only transforms run natively that do to each channel what torchvision does to the one, and raise nothing; and any
-behind a Grayscale that makes three channels of the one.
+So a transform runs natively only if it treats each channel as torchvision treats the one and raises nothing, or if it
+follows a Grayscale that turns the one into three.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BY_CHANNEL = frozenset(
 
 
 def mode_of_gray(nodes: Sequence[Node]) -> str | None:
-    """What known transforms in a row make of gray images, "L" or "RGB"; None where native code must not do it."""
+    """Returns the mode, "L" or "RGB", that a sequence of known transforms gives gray images; None if not native."""
     for node in nodes:
         if _makes_three(node):
             return "RGB"
@@ -36,14 +36,14 @@ def mode_of_gray(nodes: Sequence[Node]) -> str | None:
 
 
 def _makes_three(node: Node) -> bool:
-    """Whether it copies the channel to three: the luma of three equal ones is what each of them is."""
+    """Returns whether it copies the channel to three: the luma of three equal channels equals each of them."""
     kind = type(node.transform)
     is_known = node.held is None and kind.__name__ == "Grayscale" and family_of(kind) is not None
     return is_known and getattr(node.transform, "num_output_channels", 1) == 3
 
 
 def _takes_gray(node: Node) -> bool:
-    """Whether a known transform does to each channel what torchvision does to the one."""
+    """Returns whether a known transform treats each channel as torchvision treats the one."""
     if node.held is not None:
         return all(map(_takes_gray, node.held))
     transform, kind = node.transform, type(node.transform)
@@ -53,21 +53,21 @@ def _takes_gray(node: Node) -> bool:
 
 
 def _is_one(values: Any) -> bool:
-    """Of the numbers of a Normalize, one for each channel; True where there is no such attribute."""
+    """Returns whether a Normalize has numbers for one channel; True if there is no such attribute."""
     return values is None or (type(values) in (list, tuple) and len(values) == 1)
 
 
 def rgb_bytes(image: Image.Image) -> bytes:
-    """The pixels of an RGB image, or of a gray one three times each."""
+    """Returns the pixels of an RGB image, or each pixel of a gray one three times."""
     pixels = image.tobytes()
     return pixels if image.mode == "RGB" else np.frombuffer(pixels, np.uint8).repeat(3).tobytes()
 
 
 def first_channel(pixels: NDArray[np.uint8], element_size: int, *, is_interleaved: bool) -> NDArray[np.uint8]:
-    """The elements of one of three channels: bytes [height, width, element_size], in memory of their own.
+    """Returns the elements of one of three channels: bytes [height, width, element_size], in memory of their own.
 
     Args:
-        pixels: Bytes of [3, height, width] elements, or with `is_interleaved` of [height, width, 3].
+        pixels: Bytes of [3, height, width] elements, or of [height, width, 3] with `is_interleaved`.
     """
     channel = pixels[:, :, :element_size] if is_interleaved else pixels[0].reshape(pixels.shape[1], -1, element_size)
     return np.array(channel)

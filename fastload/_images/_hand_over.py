@@ -1,4 +1,4 @@
-"""Images in a batch get their pixels in the thread that has made it."""
+"""Makes the pixels of images in a batch, in the thread that has made the batch."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from PIL import Image
 from fastload._images._deferred import Deferred
 from fastload._images._opened import load_at_once, marks
 
-# What holds no image, of the types that batches are full of.
+# Frequent types in batches that hold no image.
 _LEAVES = frozenset({int, float, bool, str, bytes, type(None)})
 
 
 def make_pixels(batch: Any) -> None:
-    """Makes the pixels of the images in `batch`: in dicts, lists and tuples, as torch's pin_memory looks into it.
+    """Makes the pixels of the images in `batch`: in dicts, lists and tuples, where torch's pin_memory looks.
 
-    An image that was opened and not loaded is loaded, unless Pillow has to do that.
+    An image that was opened but not loaded is loaded, unless Pillow has to do that.
     """
     waiting = [batch] if marks.is_used else []
     containers: dict[int, Any] = {}  # by identity: a batch may contain one often, and itself

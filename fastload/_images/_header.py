@@ -1,4 +1,4 @@
-"""The headers of ordinary JPEG files, read natively in the place of Pillow's parser, which is written in Python."""
+"""Native reading of the headers of ordinary JPEG files, instead of Pillow's parser, which is written in Python."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _Method = Callable[[JpegImageFile], None]
 
 
 def open_file(pillows: _Method) -> _Method:
-    """In the place of ``JpegImageFile._open``, which is `pillows`."""
+    """Returns a replacement for ``JpegImageFile._open``, which is `pillows`."""
 
     def _open(self: JpegImageFile) -> None:
         is_native = native_tally() is not None and not _pillow.is_reference() and _is_known(pillows)
@@ -29,10 +29,10 @@ def open_file(pillows: _Method) -> _Method:
 
 
 def _read_natively(image: JpegImageFile) -> bool:
-    """False where Pillow has to: then nothing has changed."""
+    """Returns False if Pillow has to read the header; nothing has changed then."""
     file: Any = image.fp
     if type(file) is io.BufferedReader and type(file.raw) is io.FileIO:
-        contents = file.peek()  # Image.open() has looked at its first bytes, so that it reads nothing
+        contents = file.peek()  # reads nothing: Image.open() has already looked at the first bytes
     elif type(file) is io.BytesIO and file.tell() == 0:
         contents = file.getvalue()
     else:
@@ -41,7 +41,7 @@ def _read_natively(image: JpegImageFile) -> bool:
     if size is None:
         return False
     file.read(size)
-    # As _open() of Pillow does at the first scan.
+    # Pillow's _open() does this at the first scan.
     image.tile = [ImageFile._Tile("jpeg", (0, 0, *image.size), 0, (image.mode, ""))]
     if "exif" in image.info:
         vars(image)["_exif_offset"] += file.tell() - size
@@ -51,15 +51,15 @@ def _read_natively(image: JpegImageFile) -> bool:
 
 @functools.cache
 def _is_known(pillows: _Method) -> bool:
-    """Whether the installed Pillow keeps the same of a header as native code, tried with everything that is plain."""
+    """Returns whether the installed Pillow keeps the same of a header as native code, tried with all plain segments."""
     try:
         return all(_read(pillows, probe) == _read(_read_natively, probe) for probe in _probes())
-    except Exception:  # noqa: BLE001 - another Pillow's
+    except Exception:  # noqa: BLE001 - raised by some other Pillow
         return False
 
 
 def _read(read: Callable[[JpegImageFile], Any], contents: bytes) -> dict[str, Any]:
-    """What `read` makes of an image that has not read its header."""
+    """Returns the attributes that `read` gives an image whose header was not read yet."""
     image = _Unread(io.BytesIO(contents))
     read(image)
     assert image.fp is not None

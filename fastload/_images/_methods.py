@@ -1,6 +1,6 @@
-"""Pillow's methods that deferred images remember, exchanged for others that look whether an image is one.
+"""Pillow's methods that deferred images remember, replaced by functions that check whether an image is deferred.
 
-They take plain forms only (_plain_forms.py); anything else goes to Pillow's own method, which asks for the pixels.
+They handle plain forms only (_plain_forms.py); any other call goes to Pillow's own method, which needs the pixels.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ _TRANSPOSITIONS: tuple[Callable[[], _native.Step], ...] = (
 
 
 def _may_remember(image: Image.Image) -> bool:
-    """Whether `image` is deferred, or may become so when it is loaded. Asked of every image of the program."""
-    held: Any = getattr(image, "_im", None)  # a class of the user's may have images without it
+    """Returns whether `image` is deferred, or may be after its load. Runs for every image of the program."""
+    held: Any = getattr(image, "_im", None)  # images of a user's class may lack it
     if type(held) is Deferred:
         return held.recipe is not None
     return held is None and marks.has(image)
 
 
 def _remembered(image: Image.Image) -> tuple[Any, Steps, Deferred] | None:
-    """Source, steps and pixels to come, loaded if need be; None where Pillow has loaded it."""
+    """Returns source, steps and Deferred, after a load if needed; None if Pillow has loaded it."""
     held: Any = image._im
     if held is None:
         held = load_deferred(image)
@@ -64,7 +64,7 @@ def _remembered(image: Image.Image) -> tuple[Any, Steps, Deferred] | None:
 def _derived(
     image: Image.Image, step: _native.Step | None, size: tuple[int, int] | None = None, mode: str | None = None
 ) -> Image.Image | None:
-    """The image behind one more step; None where `image` turns out not to be deferred."""
+    """Returns the image after one more step; None if `image` turns out not to be deferred."""
     remembered = _remembered(image)
     if remembered is None:
         return None
@@ -72,7 +72,7 @@ def _derived(
     derived = Deferred(
         source.kept(), steps if step is None else (*steps, step), mode or deferred.mode, size or deferred.size
     )
-    made = image._new(derived)  # type: ignore[arg-type]  # which asks for its mode and size
+    made = image._new(derived)  # type: ignore[arg-type]  # which reads its mode and size
     derived.stand_in(made)
     return made
 
@@ -97,7 +97,7 @@ def _load_file(pillows: _Method) -> _Method:
 
 
 def _load_file_at_once(pillows: _Method) -> _Method:
-    """For a Pillow whose images cannot be deferred."""
+    """Returns a replacement for a Pillow whose images cannot be deferred."""
 
     def load(self: ImageFile.ImageFile) -> Any:
         load_at_once(self)
@@ -125,7 +125,7 @@ def _convert(pillows: _Method) -> _Method:
                 made = _derived(self, _native.ApplyOp(op=_native.Luma(), probability=None), mode=mode)
             if made is not None:
                 return made
-        if type(mode) is str and mode.startswith("BGR;"):  # of which Pillow 11 warns, where it is called
+        if type(mode) is str and mode.startswith("BGR;"):  # Pillow 11 warns of it, at the caller's line
             return _called_from(sys._getframe(1), functools.partial(pillows, self, mode, *args, **kwargs))
         return pillows(self, mode, *args, **kwargs)  # type: ignore[no-any-return]
 
@@ -133,7 +133,7 @@ def _convert(pillows: _Method) -> _Method:
 
 
 def _called_from(caller: FrameType, function: Callable[[], Image.Image]) -> Image.Image:
-    """Calls it so that a warning with stacklevel finds the place of `caller` as the caller of `function`."""
+    """Calls `function` so that a warning with stacklevel names the line of `caller`."""
     code = compile("\n" * (caller.f_lineno - 1) + "function()", caller.f_code.co_filename, "eval")
     return eval(code, caller.f_globals, {"function": function})  # type: ignore[no-any-return]
 
@@ -217,7 +217,7 @@ def _filter(pillows: _Method) -> _Method:
 def _point(pillows: _Method) -> _Method:
     def point(self: Image.Image, lut: Any, mode: Any = None) -> Image.Image:
         if _may_remember(self) and mode is None:
-            if type(lut) is FunctionType and _remembered(self) is not None:  # which Pillow makes a table of, too
+            if type(lut) is FunctionType and _remembered(self) is not None:  # Pillow makes a table of it, too
                 values = [lut(value) for value in range(256)]
                 lut = values * len(self.getbands())
             op = table_op(lut, len(self.getbands()))
@@ -247,7 +247,7 @@ def _fromarray(pillows: _Method) -> _Method:
 
 def _frombuffer(pillows: _Method) -> _Method:
     def frombuffer(mode: str, size: Any, data: Any, decoder_name: str = "raw", *args: Any) -> Image.Image:
-        """torchvision's MNIST asks for its images so."""
+        """Handles the form in which torchvision's MNIST makes its images."""
         is_plain = (mode, decoder_name, *args) == ("L", "raw", "L", 0, 1) and type(size) is tuple
         if is_plain and native_tally() is not None and not _pillow.is_reference():
             made = image_in(data, mode) if getattr(data, "shape", None) == size[::-1] else None
@@ -284,7 +284,7 @@ _REMEMBERED: tuple[_Exchange, ...] = (
     (Image, "fromarray", _fromarray),
     (Image, "frombuffer", _frombuffer),
 )
-# Pillow-SIMD has an arithmetic of its own.
+# Pillow-SIMD has its own arithmetic.
 _BY_PILLOWS_ARITHMETIC: tuple[_Exchange, ...] = (
     (Image.Image, "resize", _resize),
     (Image.Image, "filter", _filter),
@@ -295,11 +295,11 @@ _AT_ONCE: tuple[_Exchange, ...] = ((ImageFile.ImageFile, "load", _load_file_at_o
 
 
 class PillowMethods:
-    """The exchange of Pillow's methods.
+    """The replacement of Pillow's methods.
 
     Attributes:
-        is_deferring: Whether images are deferred; else native code decodes them when Pillow would. None before the
-            first time.
+        is_deferring: Whether images are deferred; otherwise native code decodes them when Pillow would. None before the
+            first replacement.
     """
 
     def __init__(self) -> None:
@@ -311,7 +311,7 @@ class PillowMethods:
         self.is_deferring = all(is_pillows(owner, name) for owner, name, _ in exchanges) and pillow_obeys()
         header = (_HEADER,) if is_pillows(*_HEADER[:2]) else ()
         for owner, name, make in (*header, *(exchanges if self.is_deferring else _AT_ONCE)):
-            pillows = original_of(vars(owner)[name])  # ours, where somebody had exchanged it and put it back late
+            pillows = original_of(vars(owner)[name])  # may be ours, if other code replaced it and put it back late
             ours = functools.wraps(pillows)(make(pillows))
             stand_ins[ours] = pillows
             setattr(owner, name, ours)
@@ -320,5 +320,5 @@ class PillowMethods:
     def restore(self) -> None:
         before, self._before = self._before, []
         for owner, name, pillows, ours in before:
-            if vars(owner).get(name) is ours:  # else somebody has exchanged ours, and may put it back
+            if vars(owner).get(name) is ours:  # otherwise other code has replaced ours, and may put it back
                 setattr(owner, name, pillows)

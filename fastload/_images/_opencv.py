@@ -1,4 +1,4 @@
-"""The one home of OpenCV: what cv2.imread gives, decoded natively where that is exact."""
+"""The only user of OpenCV: the results of cv2.imread, decoded natively where that is exact."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from fastload._pillow._decode_image import thread_decoder
 from fastload._process import _config
 from fastload._process._interrupts import equal_arrays
 
-# OpenCV's numbers of IMREAD_COLOR, IMREAD_IGNORE_ORIENTATION and IMREAD_COLOR_RGB.
+# Values of OpenCV's IMREAD_COLOR, IMREAD_IGNORE_ORIENTATION and IMREAD_COLOR_RGB.
 _COLOR, _IGNORE_ORIENTATION, _COLOR_RGB = 1, 128, 256
-# OpenCV refuses images of more.
+# OpenCV refuses images with more pixels.
 _MAX_PIXELS = 1 << 30
 _NO_DRAWS = _native.CounterDraws(0, 0, 0)
 
-# 23 x 17 pixels without likeness, 4:2:0, EXIF orientation 6. Another inverse DCT than libjpeg's accurate one changes
-# half of its bytes, chroma that is repeated instead of interpolated six of seven.
+# 23 x 17 pixels of noise, 4:2:0, EXIF orientation 6. An inverse DCT other than libjpeg's accurate one changes half of
+# its bytes; repeated instead of interpolated chroma changes six of seven.
 _TEST_FILE = base64.b64decode(
     "/9j/4AAQSkZJRgABAQAAAQABAAD/4QAiRXhpZgAATU0AKgAAAAgAAQESAAMAAAABAAYAAAAAAAD/2wBDAAYEBQYFBAYGBQYHBwYIChAKCgkJCh"
     "QODwwQFxQYGBcUFhYaHSUfGhsjHBYWICwgIyYnKSopGR8tMC0oMCUoKSj/2wBDAQcHBwoIChMKChMoGhYaKCgoKCgoKCgoKCgoKCgoKCgoKCgo"
@@ -41,28 +41,28 @@ _TEST_FILE = base64.b64decode(
 
 
 def imread(path: str | os.PathLike[str], flags: int = _COLOR) -> NDArray[Any] | None:
-    """Reads an image file to an array: what ``cv2.imread(path, flags)`` gives.
+    """Reads an image file to an array, with the result of ``cv2.imread(path, flags)``.
 
-    Clean JPEG files are decoded natively with the GIL released, where `flags` is ``cv2.IMREAD_COLOR`` or
-    ``cv2.IMREAD_COLOR_RGB``, each also with ``cv2.IMREAD_IGNORE_ORIENTATION``. Every other file and every other flag is
-    left to ``cv2.imread``; so are all where the installed OpenCV decodes JPEG differently, as a test image shows at the
-    first call. Threads read at the same time; each keeps the memory it decodes in, a few bytes a pixel of its largest
-    image.
+    Clean JPEG files are decoded natively with the GIL released if `flags` is ``cv2.IMREAD_COLOR`` or
+    ``cv2.IMREAD_COLOR_RGB``, each also with ``cv2.IMREAD_IGNORE_ORIENTATION``. ``cv2.imread`` reads all other files and
+    handles all other flags. It reads every file if the installed OpenCV decodes JPEG differently, which a test image
+    shows at the first call. Threads read in parallel; each keeps its decoding memory, a few bytes per pixel of its
+    largest image.
 
     Args:
         path: str or PathLike.
-        flags: of OpenCV's ``IMREAD_...``.
+        flags: OpenCV's ``IMREAD_...`` flags.
 
     Returns:
-        uint8 [height, width, 3], contiguous, blue first (red first with ``IMREAD_COLOR_RGB``), turned as the EXIF
-        orientation says: yours alone. For other flags and files what OpenCV gives; None, with its warning, for what
-        it cannot read, such as a missing file.
+        uint8 [height, width, 3], contiguous, blue first (red first with ``IMREAD_COLOR_RGB``), turned by the EXIF
+        orientation; it shares no memory. For other flags and files, OpenCV's result; None, with OpenCV's warning, for a
+        file that it cannot read, such as a missing one.
 
     Raises:
         ImportError: OpenCV is not installed.
-        OSError: a FIFO, where OpenCV would wait for ever.
-        UnicodeEncodeError: a name that is not UTF-8, at which OpenCV ends the process.
-        Exception: what ``cv2.imread`` raises, cv2.error and TypeError among it.
+        OSError: a FIFO, on which OpenCV would wait forever.
+        UnicodeEncodeError: a name that is not UTF-8, with which OpenCV aborts the process.
+        Exception: any exception of ``cv2.imread``, including cv2.error and TypeError.
 
     Example:
         >>> fastload.imread("cat.jpg").shape
@@ -82,12 +82,12 @@ def _opencv() -> Any:
     try:
         return importlib.import_module("cv2")
     except ImportError as error:
-        message = "fastload.imread gives what cv2.imread gives and needs OpenCV: pip install opencv-python-headless"
+        message = "fastload.imread needs OpenCV, whose cv2.imread it matches: pip install opencv-python-headless"
         raise ImportError(message) from error
 
 
 def _decode_natively(path: str | os.PathLike[str], flags: int) -> NDArray[np.uint8] | None:
-    """The pixels, or None where OpenCV has to decode them or to say why it does not."""
+    """Returns the pixels; None if OpenCV has to decode them or to report an error."""
     name = _file_name(path)
     if name is None or type(flags) is not int or (plans := _exact_plans().get(flags)) is None:
         return None
@@ -96,7 +96,7 @@ def _decode_natively(path: str | os.PathLike[str], flags: int) -> NDArray[np.uin
 
 
 def _file_name(path: str | os.PathLike[str]) -> bytes | None:
-    """As OpenCV hands it to the system; None where it has to say what is wrong with it."""
+    """Returns the name that OpenCV passes to the system; None if OpenCV has to report what is wrong with it."""
     name: object = os.fspath(path) if isinstance(path, (str, os.PathLike)) else None
     if not isinstance(name, str) or "\0" in name:
         return None
@@ -106,15 +106,15 @@ def _file_name(path: str | os.PathLike[str]) -> bytes | None:
 def _is_fifo(path: str | os.PathLike[str]) -> bool:
     try:
         return isinstance(path, (str, os.PathLike)) and stat.S_ISFIFO(Path(path).stat().st_mode)
-    except (OSError, ValueError):  # OpenCV has its own words for it
+    except (OSError, ValueError):  # OpenCV has its own message
         return False
 
 
 @functools.cache
 def _exact_plans() -> dict[int, tuple[_native.TransformPlan, ...]]:
-    """Flags with which native code makes of the test image what the installed OpenCV makes of it, and how.
+    """Returns the flags with which native code and the installed OpenCV decode the test image equally, with plans.
 
-    The plans are those of the EXIF orientations 1 to 8. There are none where OpenCV has limits of its own.
+    A flag's plans are for the EXIF orientations 1 to 8. There are none if limits are set for OpenCV.
     """
     if _config.has_opencv_limits():
         return {}
@@ -157,13 +157,13 @@ def _plan(steps: list[_native.Step], is_bgr: bool) -> _native.TransformPlan:
 
 
 def num_pool_threads() -> int:
-    """Threads that OpenCV's functions share their work among; 0 where nothing has imported OpenCV."""
+    """Returns the number of threads that OpenCV's functions use; 0 if nothing has imported OpenCV."""
     cv2: Any = sys.modules.get("cv2")
     return 0 if cv2 is None else int(cv2.getNumThreads())
 
 
 def set_num_pool_threads(number: int) -> None:
-    """Changes that, where something has imported OpenCV."""
+    """Sets the number of threads, if something has imported OpenCV."""
     cv2: Any = sys.modules.get("cv2")
     if cv2 is not None:
         cv2.setNumThreads(number)

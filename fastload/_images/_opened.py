@@ -1,4 +1,4 @@
-"""Images that were opened and not loaded yet, up to the moment when their file is read."""
+"""Images that were opened and not loaded yet, until their file is read."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from fastload._process._config import MAX_FILE_BYTES
 from fastload._process._interrupts import is_interrupt
 
 _END_OF_IMAGE = b"\xff\xd9"
-# Thumbnails have ends of their own; each is looked at from the beginning of the file.
+# Thumbnails have end markers of their own; at each one the contents so far are checked from the beginning.
 _MAX_ENDS = 16
 
 
 class _Marks:
     """Images that a native opener has opened, by identity: an image has no hash, and its attributes are the user's.
 
-    Thread-safe without a lock, as LiveObjects.
+    Thread-safe without a lock, like LiveObjects.
 
     Attributes:
         is_used: Whether there has ever been one.
@@ -52,23 +52,23 @@ marks = _Marks()
 
 
 class _File(NamedTuple):
-    """What was read for an image.
+    """The file of an image.
 
     Attributes:
-        contents: Up to the end of the image at least.
-        facts: What ``SampleDecoder.check_bytes`` found.
-        position: Where Pillow would leave the file; None: where it stands.
-        opened: What ``SampleDecoder.read_open`` said of it.
+        contents: At least everything up to the end of the image.
+        header: The result of ``SampleDecoder.check_bytes``.
+        position: Where Pillow would leave the file; None: where it is.
+        opened: The note of ``SampleDecoder.read_open`` about it.
     """
 
     contents: bytes
-    facts: tuple[int, int, int, int]
+    header: tuple[int, int, int, int]
     position: int | None
     opened: bytes = b""
 
 
 def load_deferred(image: Image.Image) -> Deferred | None:
-    """Takes the place of Pillow's ``load()`` for a marked image, which then has deferred pixels."""
+    """Loads a marked image like Pillow's ``load()``, but with deferred pixels, which it returns."""
     deferred = begin(image)
     if deferred is not None:
         deferred.stand_in(image)
@@ -76,18 +76,18 @@ def load_deferred(image: Image.Image) -> Deferred | None:
 
 
 def load_at_once(image: Image.Image) -> None:
-    """The same, but its pixels are made now. Has no effect on an image that is not marked, or is loaded."""
+    """Loads an image and makes its pixels now. Has no effect if the image is not marked, or is loaded."""
     is_loaded = vars(image).get("_im", vars(image).get("im")) is not None  # the name depends on the version
     if not is_loaded and marks.has(image) and (deferred := begin(image)) is not None:
         image.im = deferred.make()
 
 
 def begin(image: Image.Image) -> Deferred | None:
-    """Does what Pillow's ``load()`` does to a marked image, but for its pixels, which are returned.
+    """Does what Pillow's ``load()`` does to a marked image, except for its pixels, which are returned.
 
     Returns:
-        None where Pillow has to load it; then nothing has changed, but for the position of a file object of the user's,
-        which Pillow sets first. It says what is wrong, if anything is.
+        None if Pillow has to load it. Then nothing has changed but the position of a user's file object, which Pillow
+        sets first. Pillow reports what is wrong, if anything is.
     """
     tally = marks.take(image)
     if tally is None:
@@ -105,13 +105,13 @@ def begin(image: Image.Image) -> Deferred | None:
     except Exception as error:
         if is_interrupt(error):
             raise
-        # Pillow meets it as well, and tells it.
+        # Pillow meets the same error, and reports it.
         tally.left_to_pillow("its file could not be read")
         return None
     if file is None:
         tally.left_to_pillow(thread_decoder().fallback_reason)
         return None
-    width, height, components, _ = file.facts
+    width, height, components, _ = file.header
     mode = "L" if components == 1 else "RGB"
     if image.size != (width, height) or image.mode != mode:
         tally.left_to_pillow("the opened image was changed")
@@ -121,13 +121,13 @@ def begin(image: Image.Image) -> Deferred | None:
 
 
 def _is_as_opened(image: JpegImageFile) -> bool:
-    """Whether Pillow would load it as it is in the file: neither draft() nor the user has changed that."""
+    """Returns whether Pillow would load it as it is in the file: neither draft() nor the user has changed that."""
     tile = [("jpeg", (0, 0, *image.size), 0, (image.mode, ""))]
     return image.tile == tile and image.decoderconfig == () and image.fp is not None
 
 
 def _read(file: Any, block: int) -> _File | None:
-    """None where Pillow has to decode it.
+    """Returns the file's contents; None if Pillow has to decode it.
 
     Raises:
         OSError: It cannot be read.
@@ -135,27 +135,27 @@ def _read(file: Any, block: int) -> _File | None:
     decoder = thread_decoder()
     if type(file) is io.BytesIO:
         contents, opened = file.getvalue(), b""
-        facts = decoder.check_bytes(contents)
+        header = decoder.check_bytes(contents)
     elif type(file) is io.BufferedReader and type(file.raw) is io.FileIO:
         read = decoder.read_open(file.fileno(), _path_of(file))
         if read is None:
-            raise OSError("it is no regular file, or too large, or cannot be read")
-        contents, facts, opened = read
+            raise OSError("it is not a regular file, or too large, or cannot be read")
+        contents, header, opened = read
     else:
         return _read_blocks(file, block)
-    if facts is None:
+    if header is None:
         return None
-    return _File(contents, facts, min(len(contents), -(-facts[3] // block) * block), opened)
+    return _File(contents, header, min(len(contents), -(-header[3] // block) * block), opened)
 
 
 def _path_of(file: io.BufferedReader) -> bytes:
-    """By which it was opened; nothing where it was by a descriptor."""
+    """Returns the path by which the file was opened; b"" for a descriptor."""
     name: object = file.name
     return os.fsencode(name) if isinstance(name, str | bytes) else b""
 
 
 def _read_blocks(file: Any, block: int) -> _File | None:
-    """As Pillow reads: block by block, up to the end of the image and not behind it."""
+    """Reads like Pillow: block by block, up to the end of the image and not beyond it."""
     check = thread_decoder().check_bytes
     file.seek(0)
     contents, num_ends = bytearray(), 0
@@ -166,16 +166,16 @@ def _read_blocks(file: Any, block: int) -> _File | None:
         is_end = not part
         if is_end or contents.find(_END_OF_IMAGE, begin) >= 0:
             num_ends += 1
-            facts = check(bytes(contents))
-            if facts is not None:
-                return _File(bytes(contents), facts, None)
+            header = check(bytes(contents))
+            if header is not None:
+                return _File(bytes(contents), header, None)
         if is_end:
             break
     return None
 
 
 def _leave_as_loaded(image: JpegImageFile, position: int | None) -> None:
-    """What ImageFile.load() does beside loading."""
+    """Does what ImageFile.load() does apart from loading."""
     image.map = None
     image.tile = []
     image.readonly = 0

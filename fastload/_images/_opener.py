@@ -1,4 +1,4 @@
-"""JPEG files that Pillow opens are decoded natively: where that is so, and what it changes in Pillow."""
+"""Native decoding of the JPEG files that Pillow opens: when it applies, and what it changes in Pillow."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _FORMAT = "JPEG"
 
 
 class _Opener(HeldChange):
-    """Pillow's opener of JPEG files and some of its methods, exchanged while anybody holds them.
+    """Pillow's opener of JPEG files and some of its methods, replaced while something holds them.
 
     Attributes:
-        registered: What register_opener() holds; None where it does not.
+        registered: The hold of register_opener(); None if there is none.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class _Opener(HeldChange):
         self.pipelines.restore()
 
     def look_for_torchvision(self) -> None:
-        """It may be imported at any time: as cheap as can be where no module was."""
+        """Patches torchvision, which may be imported at any time. Very cheap if no module was imported."""
         if len(sys.modules) != self._num_modules:
             with self._lock:
                 self._num_modules = len(sys.modules)
@@ -79,7 +79,7 @@ _opener = _Opener()
 
 
 def _open_jpeg(file: Any, filename: Any = None) -> Any:
-    """Pillow's own opener, whose images are marked."""
+    """Opens with Pillow's own opener and marks the image."""
     image = JpegImagePlugin.jpeg_factory(file, filename)
     tally = native_tally()
     if tally is not None and type(image) is JpegImageFile and not _pillow.is_reference():
@@ -93,7 +93,7 @@ stand_ins[_open_jpeg] = JpegImagePlugin.jpeg_factory
 
 
 def obstacle() -> str | None:
-    """Why images that Pillow opens are not decoded natively, as a clause; None where they may be."""
+    """Returns why images that Pillow opens are not decoded natively, as a clause; None if they may be."""
     exactness = _pillow.native_jpeg_is_exact()
     if not exactness.is_exact:
         return exactness.reason
@@ -102,7 +102,7 @@ def obstacle() -> str | None:
 
 @contextlib.contextmanager
 def native_images(tally: ImageTally) -> Iterator[None]:
-    """In it the calling thread decodes JPEG files natively that it opens with Pillow; nothing where obstacle() is."""
+    """Makes the calling thread decode its JPEG files from Pillow natively; has no effect if there is an obstacle()."""
     if obstacle() is not None:
         yield
         return
@@ -115,25 +115,25 @@ def native_images(tally: ImageTally) -> Iterator[None]:
 
 
 def decode_natively(tally: ImageTally) -> None:
-    """Has all threads of this process decode natively from now on and count in `tally`; nothing where obstacle() is."""
+    """Makes all threads of this process decode natively and count in `tally`, unless there is an obstacle()."""
     if obstacle() is None:
         _opener.register()
         of_process.tally = tally
 
 
 def register_opener() -> None:
-    """Has all threads of this process, and processes forked from it, decode JPEG files natively that Pillow opens.
+    """Makes all threads of this process, and processes forked from it, decode JPEG files natively that Pillow opens.
 
-    ``PIL.Image.open`` gives Pillow's own images as before. What is asked of one, up to what needs its pixels, is
-    remembered, and then one native call without the GIL decodes only the region that is left of it. Pixels, warnings
-    and errors are those of the installed Pillow. fastload's worker threads do so by themselves; this is for other
-    programs, such as torch's DataLoader, whose worker processes have it from the program they are forked from.
+    ``PIL.Image.open`` returns Pillow's own images as before. Operations on an image are remembered until something
+    needs its pixels; then one native call without the GIL decodes only the region that is needed. Pixels, warnings and
+    errors equal the installed Pillow's. fastload's worker threads do this by themselves; this function is for other
+    programs, such as those with torch's DataLoader, whose worker processes inherit it when they are forked.
 
-    It can be called again and has no effect then. Before Pillow 11 images are decoded natively as a whole when Pillow
-    would decode them.
+    A repeated call has no effect. Before Pillow 11, images are decoded natively as a whole when Pillow would decode
+    them.
 
     Raises:
-        RuntimeError: Somebody else's opener is registered for JPEG files, or the installed Pillow does not decode with
+        RuntimeError: A foreign opener is registered for JPEG files, or the installed Pillow does not decode with
             libjpeg-turbo.
 
     Example:
@@ -151,13 +151,13 @@ def register_opener() -> None:
 
 
 def is_registered() -> bool:
-    """Whether register_opener() holds."""
+    """Returns whether register_opener() is in effect."""
     return _opener.registered is not None
 
 
 def unregister_opener() -> None:
     """Undoes register_opener(); without one it does nothing.
 
-    Images that remember something still make their pixels natively when asked.
+    Images that remember operations still make their pixels natively when they are needed.
     """
     _opener.unregister()

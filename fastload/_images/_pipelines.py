@@ -1,10 +1,10 @@
-"""torchvision's pipelines, run natively where they are called with a deferred image.
+"""torchvision's pipelines, run natively if they are called with a deferred image.
 
 Note [native pipelines]
-The calls of torchvision's containers are exchanged, and nothing is kept on the user's objects, which may be copied and
-pickled at any time. A pipeline is cut into parts: runs of transforms that native code knows, each one native call, and
-what is called as before. Whatever else is passed, and whatever has changed about a pipeline since it was cut, goes to
-torchvision's own call.
+The call methods of torchvision's containers are replaced, and nothing is stored on the user's objects, which may be
+copied and pickled at any time. A pipeline is cut into parts: each run of transforms that native code knows is one
+native call, and the others are called as before. Any other argument, and any change of a pipeline since it was cut,
+makes the call go to torchvision's own method.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _Call = Callable[..., Any]
 
 
 class _OfThread(threading.local):
-    """Native draws from the generators of this thread."""
+    """This thread's native draws from its generators."""
 
     draws: GeneratorDraws | None = None
 
@@ -63,7 +63,7 @@ _of_thread = _OfThread()
 
 
 class _Segment:
-    """Transforms in a row that native code knows, from an image on."""
+    """A run of transforms that native code knows, starting from an image."""
 
     def __init__(self, nodes: list[Node], native: NativeSteps) -> None:
         self.transforms = [node.transform for node in nodes]
@@ -73,14 +73,14 @@ class _Segment:
         self._steps = with_torch_exp(native.steps)
         self._plan = self._new_plan(())
         if self._plan.is_random:
-            uniform_rule()  # raises where torch's draws are not known
+            uniform_rule()  # raises if torch's draws are unknown
         self._image_type = _recognize.image_type()
-        self._gray_becomes = mode_of_gray(nodes)  # not where it is an image again, which hands on its mode
+        self._gray_becomes = mode_of_gray(nodes)  # None if it ends in an RGB image again, which passes on its mode
         if self._gray_becomes == "RGB" and not self._makes_tensors:
             self._gray_becomes = None
 
     def _new_plan(self, before: Steps) -> _native.TransformPlan:
-        """The plan of these steps, behind those that the image remembers."""
+        """Returns the plan of these steps after those that the image remembers."""
         is_image = self._form.sample == "pil"
         number = len(before)
         return _native.TransformPlan(
@@ -102,7 +102,7 @@ class _Segment:
 
     def run_natively(self, image: Any) -> Any:
         mode = _mode_of(image)
-        becomes = self._mode_behind(mode)
+        becomes = self._mode_after(mode)
         if becomes is None or (recipe := _recipe_of(image)) is None:
             return None
         is_gray = becomes == "L"
@@ -115,20 +115,20 @@ class _Segment:
         return made
 
     def makes_tensors_of(self, mode: str) -> bool:
-        return self._makes_tensors and self._mode_behind(mode) is not None
+        return self._makes_tensors and self._mode_after(mode) is not None
 
-    def _mode_behind(self, mode: str | None) -> str | None:
-        """What these transforms make of images of a mode; None where native code must not."""
+    def _mode_after(self, mode: str | None) -> str | None:
+        """Returns the mode after these transforms; None if they cannot run natively on `mode`."""
         return self._gray_becomes if mode == "L" else mode
 
     def tensor_from(self, source: ImagePixels | SharedPixels) -> torch.Tensor | None:
-        """Where makes_tensors_of(source.mode): the one of these pixels; None where torchvision has to make it."""
-        is_gray = self._mode_behind(source.mode) == "L"
+        """Returns the tensor for these pixels if makes_tensors_of(source.mode); None if torchvision has to make it."""
+        is_gray = self._mode_after(source.mode) == "L"
         pixels = self._pixels_of(source, (), is_gray=is_gray)
         return None if pixels is None else self._tensor_of(pixels, is_gray)
 
     def _pixels_of(self, source: Source, steps: Steps, *, is_gray: bool) -> NDArray[np.uint8] | None:
-        """As SampleDecoder gives them; None: what torchvision says to it, it says itself."""
+        """Returns pixels in SampleDecoder's form; None if torchvision has to report an error."""
         rows = rows_of_thread() if self._makes_tensors and not is_gray else None
         try:
             plan = self._new_plan(steps) if steps else self._plan
@@ -145,7 +145,7 @@ class _Segment:
         return pixels
 
     def _tensor_of(self, pixels: NDArray[np.uint8], is_gray: bool) -> torch.Tensor:
-        with torch._C.DisableTorchFunction():  # what draws is noticed by a mode, which would see each call here
+        with torch._C.DisableTorchFunction():  # a mode that watches for draws would see each call here
             if not is_gray:
                 return tensor_of(pixels, self._form, self._image_type)
             form = self._form
@@ -154,18 +154,18 @@ class _Segment:
 
 
 def _recipe_of(image: Any) -> tuple[Source, Steps] | None:
-    """What an RGB or gray image is made of; None where native code does not begin with it."""
+    """Returns the source and steps of an RGB or gray image; None if native code cannot begin with it."""
     held = vars(image).get("_im")
     if held is None and marks.has(image):
         held = load_deferred(image)
     if type(held) is Deferred and held.recipe is not None:
         return held.recipe
-    # Pillow's own: its pixels are copied, which costs less than what is done with them.
+    # Pillow's own memory: its pixels are copied, which costs less than the work on them.
     return (ImagePixels(rgb_bytes(image), image.size), ()) if type(image) is Image.Image and min(image.size) else None
 
 
 def _mode_of(image: Any) -> str | None:
-    """Of an RGB or gray image of Pillow's own; None of anything else."""
+    """Returns the mode of an RGB or gray image of Pillow's own class; None for anything else."""
     mode = image.mode if type(image) in (Image.Image, JpegImageFile) else None
     return mode if mode in ("RGB", "L") else None
 
@@ -177,22 +177,22 @@ def _thread_draws() -> GeneratorDraws:
 
 
 def _thread_generator() -> torch.Generator:
-    """What torch draws from in this thread."""
+    """Returns the generator from which torch draws in this thread."""
     own = _native.thread_generators()
     return torch.default_generator if own is None else own.torch
 
 
 class _Pipeline:
-    """Transforms that are called one after the other, cut into parts.
+    """Transforms that are called one after another, cut into parts.
 
     Attributes:
-        is_native: Whether one of the parts is.
-        whole: The one part, where that is native.
+        is_native: Whether one of the parts is native.
+        whole: The only part, if it is native.
     """
 
     def __init__(self, transforms: Sequence[Any]) -> None:
         self._parts: list[Any] = []
-        # By weak references: _plans keeps this, and would keep what it is the pipeline of.
+        # Weak references: _plans keeps this object, which would keep the transforms alive.
         self._seen: list[tuple[weakref.ref[Any], type, dict[str, Any]]] = []
         self._users_code: list[tuple[weakref.ref[Any], Any]] = []
         self.is_native = False
@@ -210,7 +210,7 @@ class _Pipeline:
         self._look_at_containers(transforms)
 
     def _look_at(self, transform: Any) -> None:
-        """Keeps what the object is now, and what a call of it runs of the user's own."""
+        """Records the object's current state, and the user's own code that a call of it runs."""
         seen = weakref.ref(transform)
         self._seen.append((seen, type(transform), _state_of(transform)))
         if not type(transform).__module__.startswith(("torchvision.", "torch.")):
@@ -229,7 +229,7 @@ class _Pipeline:
                 self._look_at_containers(members)
 
     def is_current(self) -> bool:
-        """Whether nothing has changed about what is native."""
+        """Returns whether nothing has changed about the native parts."""
         if _recognize.has_global_hooks():
             return False
         try:
@@ -241,7 +241,7 @@ class _Pipeline:
         except Exception as error:
             if is_interrupt(error):
                 raise
-            return False  # of the == of an attribute, which was another one then
+            return False  # raised by the == of an attribute, which must have changed
 
     def run(self, image: Any) -> Any:
         if self.whole is not None:
@@ -252,7 +252,7 @@ class _Pipeline:
 
 
 def _state_of(transform: Any) -> dict[str, Any]:
-    """The attributes, with copies of those that may be changed in place."""
+    """Returns the attributes, with copies of those that may be changed in place."""
     return {
         name: copy.copy(value) if isinstance(value, (list, dict, set)) else value
         for name, value in vars(transform).items()
@@ -266,7 +266,7 @@ class _Plans:
         self._plans: dict[int, tuple[weakref.ref[Any], _Pipeline | None]] = {}
 
     def of(self, container: Any) -> _Pipeline | None:
-        """None where nothing of it is native."""
+        """Returns the pipeline of `container`; None if nothing of it is native."""
         number, plans = id(container), self._plans
         reference, pipeline = plans.get(number, (None, None))
         if reference is None or reference() is not container or (pipeline is not None and not pipeline.is_current()):
@@ -287,7 +287,7 @@ _plans = _Plans()
 
 
 class PythonPart:
-    """Transforms of the user's that follow one another, run natively where they are called with an image.
+    """A sequence of the user's transforms, run natively if they are called with an image.
 
     Args:
         transforms: In calling order.
@@ -307,8 +307,10 @@ class PythonPart:
         return image
 
     def tensor_maker(self, mode: str) -> Callable[[ImagePixels | SharedPixels], torch.Tensor | None] | None:
-        """Where all of it is native for images of this mode and makes tensors: what makes one of the pixels, or gives
-        None where Python has to."""
+        """Returns a function from pixels of this mode to a tensor; None unless all transforms are native and make one.
+
+        The function returns None if Python has to make the tensor.
+        """
         pipeline = self._current()
         whole = None if pipeline is None else pipeline.whole
         return whole.tensor_from if whole is not None and whole.makes_tensors_of(mode) else None
@@ -321,7 +323,7 @@ class PythonPart:
 
 
 def _is_for(container: Any, image: Any) -> _Pipeline | None:
-    """The pipeline of `container` where it is to run on `image`."""
+    """Returns the pipeline of `container` if it is to run on `image`."""
     return _plans.of(container) if _is_native_input(image) else None
 
 
@@ -330,7 +332,7 @@ def _is_native_input(image: Any) -> bool:
 
 
 def runs_natively() -> bool:
-    """Whether pipelines that are called in this thread now are native where they can be."""
+    """Returns whether pipelines that this thread calls now are native where they can be."""
     if native_tally() is None or _pillow.is_reference() or not pillow_obeys():
         return False
     try:
@@ -341,7 +343,7 @@ def runs_natively() -> bool:
 
 
 def _call_of_one(torchvisions: _Call) -> _Call:
-    """In the place of Compose.__call__ of v1."""
+    """Returns a replacement for Compose.__call__ of v1."""
 
     def __call__(self: Any, img: Any) -> Any:
         pipeline = _is_for(self, img)
@@ -351,7 +353,7 @@ def _call_of_one(torchvisions: _Call) -> _Call:
 
 
 def _call_of_many(torchvisions: _Call) -> _Call:
-    """In the place of Compose.forward of v2."""
+    """Returns a replacement for Compose.forward of v2."""
 
     def forward(self: Any, *inputs: Any) -> Any:
         pipeline = _is_for(self, inputs[0]) if len(inputs) == 1 else None
@@ -361,7 +363,7 @@ def _call_of_many(torchvisions: _Call) -> _Call:
 
 
 def _call_of_preset(torchvisions: _Call) -> _Call:
-    """In the place of a preset's forward, which is native as a whole or not at all."""
+    """Returns a replacement for a preset's forward, which is native as a whole or not at all."""
 
     def run_natively(preset: Any, img: Any) -> Any:
         pipeline = _is_for(preset, img)
@@ -371,12 +373,12 @@ def _call_of_preset(torchvisions: _Call) -> _Call:
         made = run_natively(self, img)
         return torchvisions(self, img) if made is None else made
 
-    # torch.jit.script compiles torchvision's own forward, but looks its names up in the globals of what stands there.
+    # torch.jit.script compiles torchvision's own forward, but looks its names up in the globals of the replacement.
     return FunctionType(forward.__code__, torchvisions.__globals__, closure=forward.__closure__)
 
 
 def _tensor_function(torchvisions: _Call, kind: type) -> _Call:
-    """In the place of a function that does what a transform of `kind` does."""
+    """Returns a replacement for a function that does what a transform of `kind` does."""
 
     @functools.cache
     def segment() -> _Segment:
@@ -391,7 +393,7 @@ def _tensor_function(torchvisions: _Call, kind: type) -> _Call:
     return function
 
 
-# By the name of torchvision's class, and whether it is a torch module.
+# Key: the name of torchvision's class, and whether it is a torch module.
 _CALLS = {
     ("Compose", False): _call_of_one,
     ("Compose", True): _call_of_many,
@@ -400,13 +402,13 @@ _CALLS = {
 
 
 class PipelineCalls:
-    """The exchange of torchvision's calls, where it is loaded."""
+    """The replacement of torchvision's call methods, if torchvision is loaded."""
 
     def __init__(self) -> None:
         self._before: list[tuple[Any, str, _Call, _Call]] = []
 
     def exchange(self) -> None:
-        """Has no effect on what is exchanged already, or is not torchvision's own."""
+        """Replaces the methods; skips those that are replaced already, or are not torchvision's own."""
         for owner in _recognize.pipeline_types():
             is_module = issubclass(owner, torch.nn.Module)
             self._exchange(owner, "forward" if is_module else "__call__", _CALLS[owner.__name__, is_module])

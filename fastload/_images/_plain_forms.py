@@ -1,8 +1,8 @@
-"""What Pillow's methods are asked in plain forms, as native steps.
+"""Native steps for plain calls of Pillow's methods.
 
-A form is plain where Pillow's method raises nothing and native code makes the same pixels, whatever the image has in
-it. The functions here return None for any other, and look at nothing but arguments and sizes: an image is loaded only
-behind them.
+A call is plain if Pillow's method raises nothing and native code makes the same pixels, whatever the image contains.
+The functions here return None for any other call. They look only at arguments and sizes, because an image is loaded
+only afterwards.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from fastload._process._originals import is_of_module, original_of
 from fastload.transforms._pillow_rules import AFFINE_FILTERS, FILTERS
 
 _DEFAULT_FILTER = 3
-_AFFINE = 0  # of Image.transform()
-# Tables hold C ints; Pillow says what it does with others.
+_AFFINE = 0  # PIL.Image.Transform.AFFINE
+# Tables hold C ints; Pillow handles other values.
 _LARGEST = 2**31 - 1
 _NO_BOX = object()
 
 
 def is_inside(box: Any, size: tuple[int, int]) -> bool:
-    """Whether Image.crop(box) gives a part of an image of `size`."""
+    """Returns whether Image.crop(box) gives a part of an image of `size`."""
     if type(box) not in (tuple, list) or len(box) != 4 or not all(type(edge) is int for edge in box):
         return False
     return _lies_inside(box, size)
 
 
 def _lies_inside(box: Any, size: tuple[int, int]) -> bool:
-    """Whether `box` lies inside of an image of `size`, and is not empty."""
+    """Returns whether `box` lies inside an image of `size` and is not empty."""
     left, top, right, bottom = box
     return bool(0 <= left < right <= size[0] and 0 <= top < bottom <= size[1])
 
@@ -39,7 +39,7 @@ def _lies_inside(box: Any, size: tuple[int, int]) -> bool:
 def resize_step(
     before: tuple[int, int], size: Any, resample: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> _native.Step | None:
-    """Of Image.resize(size, resample, *args, **kwargs) of an image of size `before`."""
+    """Returns the step for Image.resize(size, resample, *args, **kwargs) of an image of size `before`."""
     name = _filter_name(resample)
     box = _box_argument(args, kwargs) if args or kwargs else None
     if name is None or box is _NO_BOX or not _is_size(size):
@@ -52,7 +52,7 @@ def resize_step(
 
 
 def _box_argument(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The box among the arguments (box, reducing_gap); _NO_BOX where there are others, or a gap."""
+    """Returns the box among the arguments (box, reducing_gap); _NO_BOX if there are others, or a gap."""
     named = {**dict(zip(("box", "reducing_gap"), args, strict=False)), **kwargs}
     if len(named) != len(args) + len(kwargs) or not named.keys() <= {"box", "reducing_gap"}:
         return _NO_BOX
@@ -66,14 +66,14 @@ def _box_resize_step(
     if box == (0, 0, *before):
         return _native.Resize(height=height, width=width, interpolation=name)
     if left.is_integer() and top.is_integer() and (right - left, bottom - top) == (width, height):
-        return _native.FixedCrop(left=int(left), top=int(top), width=width, height=height)  # as Pillow has it
+        return _native.FixedCrop(left=int(left), top=int(top), width=width, height=height)  # Pillow does the same
     if name == "nearest":
         return None
     return _native.BoxResize(box=box, height=height, width=width, interpolation=name)
 
 
 def _float_box(box: Any, size: tuple[int, int]) -> tuple[float, float, float, float] | None:
-    """The edges of a resize's box, in float32 as Pillow has them; None where it is not plain or not inside."""
+    """Returns the edges of a resize's box as float32, as Pillow has them; None if it is not plain or not inside."""
     if type(box) is not tuple or len(box) != 4 or not all(type(edge) in (int, float) for edge in box):
         return None
     if not _lies_inside(box, size):
@@ -101,7 +101,7 @@ def _is_whole(number: Any) -> bool:
 def affine_op(
     before: tuple[int, int], size: Any, method: Any, data: Any, resample: Any, fillcolor: Any, num_channels: int
 ) -> _native.PixelOp | None:
-    """Of Image.transform(size, method, data, resample, fillcolor=fillcolor) of an image of size `before`."""
+    """Returns the operation for Image.transform(size, method, data, resample, fillcolor=fillcolor)."""
     if not _is_size(size) or tuple(size) != before or method != _AFFINE or type(data) not in (list, tuple):
         return None
     filter_name = AFFINE_FILTERS.get(resample) if _is_whole(resample) else None
@@ -109,13 +109,13 @@ def affine_op(
     matrix = data[:6]
     if filter_name is None or fill is None or len(matrix) != 6:
         return None
-    if not all(type(number) in (int, float) and abs(number) < _LARGEST for number in matrix):  # nor is a NaN
+    if not all(type(number) in (int, float) and abs(number) < _LARGEST for number in matrix):  # excludes NaN, too
         return None
     return _native.Affine(matrix=matrix, fill=fill, interpolation=filter_name)
 
 
 def _fill(color: Any, num_channels: int) -> tuple[int, ...] | None:
-    """A colour in three channels."""
+    """Returns a colour in three channels."""
     if color is None:
         return 0, 0, 0
     channels = color if num_channels == 3 else (color, color, color)
@@ -125,7 +125,7 @@ def _fill(color: Any, num_channels: int) -> tuple[int, ...] | None:
 
 
 def blur_op(asked: Any) -> _native.PixelOp | None:
-    """Of Image.filter(asked)."""
+    """Returns the operation for Image.filter(asked)."""
     kind = type(asked)
     if kind is not ImageFilter.GaussianBlur and kind is not ImageFilter.BoxBlur:
         return None
@@ -142,14 +142,14 @@ def _is_radius(number: Any) -> bool:
 
 
 def table_op(values: Any, num_channels: int) -> _native.PixelOp | None:
-    """Of Image.point(values), for an image of so many channels."""
+    """Returns the operation for Image.point(values) of an image with this many channels."""
     if num_channels not in (1, 3) or type(values) not in (list, tuple, bytes) or len(values) != 256 * num_channels:
         return None
     kinds = set(map(type, values))
     if not kinds <= {int, float}:
         return None
     if float in kinds:
-        if not all(abs(value) < _LARGEST for value in values):  # nor is a NaN
+        if not all(abs(value) < _LARGEST for value in values):  # excludes NaN, too
             return None
         values = [round(value) for value in values]
     lowest, highest = min(values), max(values)
@@ -161,5 +161,5 @@ def table_op(values: Any, num_channels: int) -> _native.PixelOp | None:
 
 
 def is_pillows(owner: Any, name: str) -> bool:
-    """Whether nobody has exchanged the function `name` of Pillow's class or module `owner`."""
+    """Returns whether the function `name` of Pillow's class or module `owner` is Pillow's own."""
     return is_of_module(owner, name, original_of(vars(owner).get(name)))

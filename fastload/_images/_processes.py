@@ -1,4 +1,4 @@
-"""torch's worker processes, which decode JPEG files natively that the user's code opens with Pillow."""
+"""torch's worker processes with native decoding of the JPEG files that the user's code opens with Pillow."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from torch.utils.data import DataLoader
 from fastload._images._opener import decode_natively
 from fastload._images._tally import ImageTally
 
-# What each process counts, in its own row of memory that it shares with the parent.
+# Counters of each process, in its own row of memory that it shares with the parent.
 _COUNTED = ("images_opened", "images_native")
 
 
 class ProcessImages:
-    """What the worker processes of a loader's iterations have counted."""
+    """The counters of the worker processes of a loader's iterations."""
 
     def __init__(self) -> None:
         self._ended = dict.fromkeys(_COUNTED, 0)
         self._running: list[tuple[weakref.ref[Any], Any]] = []  # iterators, and their processes' memory
 
     def start(self, loader: DataLoader[Any], make_iterator: Callable[[Any], Any]) -> Any:
-        """The iterator that `make_iterator` makes for `loader`, with processes of this kind."""
+        """Returns the iterator that `make_iterator` makes for `loader`, with processes of this kind."""
         context = loader.multiprocessing_context or torch.multiprocessing
         counts = context.RawArray("q", len(_COUNTED) * loader.num_workers)
         iterator = make_iterator(_LoaderView(loader, _Context(context, counts)))
@@ -38,7 +38,7 @@ class ProcessImages:
         return iterator
 
     def stats(self) -> dict[str, int]:
-        """Counters by the names of LoaderStats."""
+        """Returns the counters by their names in LoaderStats."""
         return _sums(self._ended, [counts for _, counts in self._running])
 
 
@@ -51,7 +51,7 @@ def _sums(begin: dict[str, int], arrays: list[Any]) -> dict[str, int]:
 
 
 class _LoaderView:
-    """A loader as torch's iterator is to see it: with another context, and else its own attributes."""
+    """A loader as torch's iterator sees it: with another context, otherwise with its own attributes."""
 
     def __init__(self, loader: DataLoader[Any], context: _Context) -> None:
         self._loader = loader
@@ -62,10 +62,10 @@ class _LoaderView:
 
 
 class _Context:
-    """A context of multiprocessing whose processes decode natively.
+    """A multiprocessing context whose processes decode natively.
 
-    The target of the process is exchanged, not worker_init_fn: no traceback that torch sends has a frame of it, and
-    the loader's attributes stay the user's.
+    It replaces the target of the process, not worker_init_fn: no traceback that torch sends has a frame of it, and the
+    loader's attributes stay the user's.
     """
 
     def __init__(self, context: Any, counts: Any) -> None:
@@ -82,13 +82,13 @@ class _Context:
 
 
 def _run(counts: Any, begin: int, target: Callable[..., None], args: tuple[Any, ...]) -> None:
-    """What a worker process runs."""
+    """Runs in a worker process."""
     decode_natively(_SharedTally(counts, begin))
     target(*args)
 
 
 class _SharedTally(ImageTally):
-    """Counts in memory of `counts`, from `begin` on; the reasons stay in this process."""
+    """Counters in the memory of `counts`, from `begin` on; the reasons stay in this process."""
 
     def __init__(self, counts: Any, begin: int) -> None:
         self._counts = counts

@@ -1,4 +1,4 @@
-"""Which threads work natively on images that the user's code opens, and what they count."""
+"""Counters of native work on images that the user's code opens, and the threads that do it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass
 class ImageTally:
-    """What one thread has opened, by the names of LoaderStats. Other threads may add to it."""
+    """Counters of one thread, by their names in LoaderStats. Other threads may add to it."""
 
     images_opened: int = 0
     images_native: int = 0
@@ -20,11 +20,11 @@ class ImageTally:
 
     @property
     def is_counting(self) -> bool:
-        """Whether there is something to take."""
+        """Whether a counter is not 0."""
         return bool(self.images_opened or self.images_native or self.image_fallback_reasons)
 
     def take(self) -> dict[str, Any]:
-        """The numbers since the last call."""
+        """Returns the counters since the last call, and resets them."""
         taken, self.__dict__ = self.__dict__, ImageTally().__dict__
         return taken
 
@@ -38,11 +38,11 @@ class _OfProcess:
     tally: ImageTally | None = None
 
 
-# Of the calling thread, where it has one of its own; and of all others, where they work natively as well.
+# Tallies of the calling thread, if it has its own, and of all other threads, if they also work natively.
 of_thread = _OfThread()
 of_process = _OfProcess()
 
 
 def native_tally() -> ImageTally | None:
-    """Where the calling thread counts; None where it leaves images to Pillow."""
+    """Returns the tally in which the calling thread counts; None if it leaves images to Pillow."""
     return of_thread.tally or of_process.tally

@@ -1,4 +1,4 @@
-"""What a user may change so that more of a loader is native: the last rows of explain()."""
+"""Changes by which a user makes more of a loader native: the last rows of explain()."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fastload.transforms._multi_view import MultiView
 def advice(
     loader: DataLoader[Any], mode: Mode, source: LoweredSource | None, transform: LoweredTransform | None
 ) -> list[str]:
-    """Rows of explain(), for a loader of which not everything is native."""
+    """Returns rows of explain() for a loader that is not entirely native."""
     if mode not in (Mode.PARTLY_NATIVE, Mode.PYTHON):
         return []
     found: list[str] = []
@@ -31,7 +31,7 @@ def advice(
     else:
         if source.target_transform is not None:
             found.append(
-                "target_transform: where it draws nothing, put what it gives into the samples of the data set instead"
+                "target_transform: if it draws nothing, put its results into the samples of the data set instead"
             )
         found += _on_batching(loader)
     if transform is not None:
@@ -47,13 +47,13 @@ def _on_dataset(dataset: object) -> Iterator[str]:
         yield "data set: without a __getitem__, samples or loader of its own it is native as its base class"
     elif not is_iterable and not _has_no_files(dataset):
         yield (
-            "data set: where a sample is an image file, transformed, and a number, fastload.ImageFiles(paths, labels, "
-            "transform) is native as a whole"
+            "data set: if a sample is a transformed image file and a number, fastload.ImageFiles(paths, labels, "
+            "transform) is entirely native"
         )
 
 
 def _has_no_files(dataset: object) -> bool:
-    """Whether its samples are made of what is in memory, or it is somebody's who knows."""
+    """Returns whether the samples come from memory, or the class belongs to torch or fastload."""
     if type(dataset) in (list, tuple, dict) or type(dataset).__module__.startswith(("torch.", "fastload.")):
         return True
     return isinstance(getattr(dataset, "__dict__", {}).get("data"), (np.ndarray, torch.Tensor))
@@ -66,10 +66,10 @@ def _on_reading(dataset: object) -> Iterator[str]:
 
 def _on_batching(loader: DataLoader[Any]) -> Iterator[str]:
     if loader.batch_sampler is None:
-        yield "batch_size: with one, native code puts samples together; device_transform gets the finished batch"
+        yield "batch_size: with one, native code builds the batches; device_transform gets the finished batch"
     elif loader.collate_fn is not default_collate:
         yield (
-            "collate_fn: leave it out, and do what it does to the batch in the training loop or in device_transform: "
+            "collate_fn: leave it out, and do its work on the batch in the training loop or in device_transform: "
             "native batches are [images, labels]"
         )
 
@@ -77,8 +77,8 @@ def _on_batching(loader: DataLoader[Any]) -> Iterator[str]:
 def _on_result(transform: LoweredTransform) -> Iterator[str]:
     if not transform.python_part and transform.form.sample == "pil":
         yield (
-            "transform: end it in ToTensor or PILToTensor; native batches are tensors, and default_collate makes none "
-            "of PIL images"
+            "transform: end it with ToTensor or PILToTensor; native batches are tensors, and default_collate does not "
+            "accept PIL images"
         )
 
 
@@ -87,20 +87,19 @@ def _on_transform(transform: Any, *, is_the_first: bool) -> Iterator[str]:
     if names:
         views = ", ".join(f"transform.{name}" for name in names)
         yield (
-            f"transform: where {_recognize.class_name(type(transform))} gives a list of views of an image and nothing "
-            f"else, so does fastload.MultiView of the pipelines that make them ({views}), one for each view in its "
-            "order and again for another view of the same; it is native where they are. Where it gives one view and "
-            "nothing else, pass that pipeline"
+            f"transform: if {_recognize.class_name(type(transform))} returns just a list of views of an image, "
+            f"fastload.MultiView of the pipelines that make them ({views}) does the same, with one pipeline for each "
+            "view, in order; it is native if they are. If it returns just one view, pass that pipeline"
         )
     elif is_the_first and _recognize.family_of(type(transform)) is None and not isinstance(transform, MultiView):
         yield (
-            f"transform {_recognize.class_name(type(transform))}: where one of torchvision's does the same, take that, "
-            "so that it and what follows can be native"
+            f"transform {_recognize.class_name(type(transform))}: if a torchvision transform does the same, use that, "
+            "so that it and the steps after it can be native"
         )
 
 
 def _names_of_pipelines(transform: Any) -> list[str]:
-    """Attributes of a user's object that hold torchvision's pipelines."""
+    """Returns the names of attributes of a user's object that hold torchvision's pipelines."""
     if _recognize.family_of(type(transform)) is not None:
         return []
     found = []

@@ -1,6 +1,6 @@
-"""The plan of a loader: who makes its batches, what was found at each stage, and what each part needs to know.
+"""The plan of a loader: what makes its batches, the findings at each stage, and the data that each part needs.
 
-Each stage of the flow is looked at for itself; the one that needs most of Python decides.
+Each stage of the flow is examined by itself; the one that needs most Python decides.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class LoaderPlan:
     """How the batches of a loader are made.
 
     Attributes:
-        verdicts: On every stage, in the order of the flow.
-        rng: "torch" or "sample", as of the loader.
-        source: The dataset as arrays; None where it is not lowered.
-        transform: What is made of each image; None where it is not known.
+        verdicts: Verdicts on every stage, in the order of the flow.
+        rng: The loader's, "torch" or "sample".
+        source: The dataset as arrays; None if it is not lowered.
+        transform: The lowered transform of each image; None if it is unknown.
     """
 
     verdicts: tuple[StageVerdict, ...]
@@ -56,17 +56,17 @@ class LoaderPlan:
     def native(
         self, memory_format: torch.memory_format, *, is_converted_later: bool, keeps_pixels: bool = False
     ) -> NativePlan:
-        """For a loader of which everything is native.
+        """Returns the plan for a loader that is entirely native.
 
         Args:
-            memory_format: Of batches.
-            is_converted_later: uint8 pixels are written where the user's elements can be made of them on a device.
-            keeps_pixels: The image behind the first steps is made by itself, so that it can be kept.
+            memory_format: Memory format of the batches.
+            is_converted_later: Whether uint8 pixels are written if a device can make the user's elements from them.
+            keeps_pixels: Whether the image after the first steps is made separately, so that it can be kept.
 
         Raises:
-            NoFirstStepsError: There is no such image that is worth it.
+            NoFirstStepsError: There is no such image that is worth keeping.
         """
-        assert self.source is not None, "what is native is lowered"
+        assert self.source is not None, "a native loader is lowered"
         assert self.transform is not None
         views = self.transform.views or (self.transform,)
         forms = [_view_form(view, memory_format, is_converted_later=is_converted_later) for view in views]
@@ -82,7 +82,7 @@ class LoaderPlan:
         )
 
     def why_no_pixels(self) -> str | None:
-        """Why no image behind first steps can be kept, as a clause; None where it can."""
+        """Returns why no image after first steps can be kept, as a clause; None if one can."""
         try:
             self._steps_before_pixels()
         except NoFirstStepsError as error:
@@ -90,10 +90,10 @@ class LoaderPlan:
         return None
 
     def kept_first_steps(self) -> _native.FirstSteps:
-        """What is done to each image before its pixels are kept.
+        """Returns the steps applied to each image before its pixels are kept.
 
         Raises:
-            NoFirstStepsError: No image behind first steps can be kept.
+            NoFirstStepsError: No image after first steps can be kept.
         """
         return _first_steps(self._steps_before_pixels())
 
@@ -104,17 +104,17 @@ class LoaderPlan:
         return first_steps_of(views or (self.transform,))
 
     def native_part(self, image_type: type[torch.Tensor] | None, *, keeps_pixels: bool = False) -> NativePartPlan:
-        """For a loader whose samples native code begins and Python ends, which calls a MultiView as it is.
+        """Returns the plan for samples that native code begins and Python ends; Python calls a MultiView as it is.
 
         Args:
-            image_type: torchvision's tv_tensors.Image, where it is known.
+            image_type: torchvision's tv_tensors.Image if it is known.
             keeps_pixels: As for native().
 
         Raises:
             NoFirstStepsError: As native().
-            UnknownDrawsError: rng is "torch", whose draws native code does not know.
+            UnknownDrawsError: rng is "torch", and native code does not know this torch's draws.
         """
-        assert self.source is not None, "what is partly native is lowered"
+        assert self.source is not None, "a partly native loader is lowered"
         assert self.transform is not None
         form = self.transform.form
         is_image = form.sample == "pil"
@@ -144,7 +144,7 @@ class LoaderPlan:
         allow_variable_size: bool,
         source_size: Size | None = None,
     ) -> _native.TransformPlan:
-        """The native steps of `lowered`; with `is_uint8` they end in pixels, else in its own elements."""
+        """Returns the native steps of `lowered`; with `is_uint8` they end in pixels, otherwise in its own elements."""
         return _native.TransformPlan(
             with_torch_exp(lowered.steps) if self.rng == "torch" else list(lowered.steps),
             element_size=1 if is_uint8 else lowered.form.dtype.itemsize,
@@ -159,16 +159,16 @@ class LoaderPlan:
 def plan_loader(
     loader: DataLoader[Any], rng: str, lower_source: Callable[[], LoweredSource], *, calls_are_native: bool
 ) -> LoaderPlan:
-    """Looks at each stage of `loader`, whose dataset `lower_source` lowers, or raises NotLoweredError.
+    """Examines each stage of `loader`; `lower_source` lowers its dataset, or raises NotLoweredError.
 
-    With `calls_are_native` the transforms that Python calls with images are native in its workers.
+    With `calls_are_native`, transforms that Python calls with images are native in its workers.
 
-    Note [asked again]: objects of the user's can be changed at any time without notice, and torch's defaults and
-    torchvision's functions matter to them. So explain() and each new iterator make a plan, and nothing of a plan is
-    older than the iterator that follows it; with persistent_workers it lasts, as torch's workers keep their copy. The
-    dataset's table is kept as long as `LoweredSource.is_current`, which compares. A transform is lowered again, which
-    asks every object once and is as cheap as comparing would be: what takes long is cached by value (torch's weights
-    of a blur, a policy's list of operations, torch's exp).
+    Note [asked again]: the user's objects can change at any time without notice, and torch's defaults and torchvision's
+    functions affect them. So explain() and each new iterator make a plan, and no part of a plan is older than the
+    iterator that uses it; with persistent_workers it lasts, as torch's workers keep their copy. The dataset's table is
+    kept while `LoweredSource.is_current`, which compares. A transform is lowered again, which asks every object once
+    and is as cheap as a comparison: slow results are cached by value (torch's weights of a blur, a policy's list of
+    operations, torch's exp).
     """
     dataset = type(loader.dataset).__qualname__
     batching = batching_verdicts(loader)
@@ -197,7 +197,7 @@ def plan_loader(
 
 
 def guarded(plan: LoaderPlan, on_error: str) -> LoaderPlan:
-    """`plan` where bad samples shall not end in an error."""
+    """Returns `plan` for a loader in which bad samples do not end in an error."""
     short = ", batches may be short" if on_error == "skip" else ""
     reason = None if plan.mode is Mode.NATIVE else "bad samples are found one by one"
     mode = Mode.NATIVE if plan.mode is Mode.NATIVE else Mode.PARTLY_NATIVE
@@ -206,7 +206,7 @@ def guarded(plan: LoaderPlan, on_error: str) -> LoaderPlan:
 
 
 def in_processes(threads: LoaderPlan) -> LoaderPlan:
-    """The plan of torch's worker processes for a loader of which `threads` is the plan with threads."""
+    """Returns the plan with torch's worker processes, given the plan with threads."""
     reason = {
         Mode.NATIVE: "torch's own, as asked for; with workers='threads' the batches are native",
         Mode.PARTLY_NATIVE: "torch's own, as asked for; with workers='threads' the samples are partly native",
@@ -217,14 +217,14 @@ def in_processes(threads: LoaderPlan) -> LoaderPlan:
 def _cut(
     views: tuple[LoweredTransform, ...],
 ) -> tuple[_native.FirstSteps, Size | None, tuple[LoweredTransform, ...]]:
-    """The first steps of all views, the size behind them where it is fixed, and the views without them."""
+    """Returns the first steps of all views, the size after them if it is fixed, and the views without them."""
     first = first_steps_of(views)
     others = tuple(replace(view, steps=view.steps[len(first) :]) for view in views)
     return _first_steps(first), size_behind(first), others
 
 
 def _first_steps(steps: Sequence[PlacedStep]) -> _native.FirstSteps:
-    """What their result depends on besides takes part in the hash; csrc/engine/cache/record_kinds.h counts the rest."""
+    """Hashes also what else their result depends on; csrc/engine/cache/record_kinds.h counts the rest."""
     info = _pillow.pillow_info()
     order = resize_order(info.version)
     plan = _native.TransformPlan(
@@ -234,7 +234,7 @@ def _first_steps(steps: Sequence[PlacedStep]) -> _native.FirstSteps:
 
 
 def _lower_parts(source: LoweredSource) -> LoweredTransform:
-    """The one transform of all parts of `source`, or RunsInPythonError."""
+    """Returns the one transform of all parts of `source`, or raises RunsInPythonError."""
     first, *others = map(lower_transform, source.transforms)
     if any(other != first for other in others):
         raise RunsInPythonError("not native: parts have different transforms")
@@ -245,7 +245,7 @@ def _view_form(view: LoweredTransform, memory_format: torch.memory_format, *, is
     assert view.size is not None, "native results have one size"
     form = view.form
     layout = BatchLayout(*view.size, form.dtype, memory_format)
-    # RandomErasing writes elements that no pixel may become.
+    # RandomErasing writes elements that no pixel can have.
     is_erased = any(isinstance(step, _native.RandomErasing) for _, step in view.steps)
     if not is_converted_later or form.table is None or is_erased:
         return ViewForm(layout)

@@ -1,4 +1,4 @@
-"""What native code can do at each stage of a loader, and why not where it cannot: the rows of explain()."""
+"""The native abilities at each stage of a loader, and the obstacles: the rows of explain()."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fastload.transforms._lowering import LoweredTransform
 
 
 class Mode(enum.IntEnum):
-    """Who makes the batches; a larger one needs more of Python."""
+    """The maker of the batches; a larger value needs more Python."""
 
     NATIVE = 0
     PARTLY_NATIVE = 1  # native code begins the samples, the user's own Python ends them in threads
@@ -33,10 +33,10 @@ class StageVerdict:
     """One row of explain().
 
     Attributes:
-        stage: Of the flow.
-        what: Was found there.
-        reason: Why it is not native; None where it is.
-        mode: That it needs.
+        stage: Stage of the flow.
+        what: The part that was found there.
+        reason: Why it is not native; None if it is.
+        mode: The mode that it requires.
     """
 
     stage: str
@@ -51,7 +51,10 @@ class StageVerdict:
 def transform_verdicts(
     transform: LoweredTransform, where: str, *, calls_are_native: bool = False
 ) -> list[StageVerdict]:
-    """With `calls_are_native` Python's calls with images come to native code: fastload/_images/_pipelines.py."""
+    """Returns the rows for `transform`.
+
+    With `calls_are_native`, native code gets Python's calls with images: fastload/_images/_pipelines.py.
+    """
     rows = [
         (
             f"{number} of {len(transform.stages)}, {stage.name}",
@@ -67,12 +70,12 @@ def transform_verdicts(
 
 
 def _partly(stage: str, what: str, problem: str | None) -> StageVerdict:
-    """On a stage that Python takes over where there is a problem."""
+    """Returns a verdict on a stage that Python takes over if there is a problem."""
     return StageVerdict(stage, what, problem, Mode.NATIVE if problem is None else Mode.PARTLY_NATIVE)
 
 
 def _result_obstacle(transform: LoweredTransform) -> str | None:
-    """Why native code does not make batches of what native steps alone end in, or None."""
+    """Returns why native code cannot make batches if all steps are native, or None."""
     if not transform.stages:
         return "there is no transform, so the samples are PIL images"
     if transform.form.sample == "pil":
@@ -130,7 +133,7 @@ def _init_fn_verdict(loader: DataLoader[Any]) -> StageVerdict:
 
 
 def _collate_obstacle(collate_fn: object) -> str | None:
-    """Why `collate_fn` is not what native batches are made as, or None."""
+    """Returns why `collate_fn` does not make native batches, or None."""
     if collate_fn is not default_collate:
         return "only default_collate is native"
     for kind, function in collate.default_collate_fn_map.items():
@@ -140,18 +143,18 @@ def _collate_obstacle(collate_fn: object) -> str | None:
     return None
 
 
-# Two processes were 1.6 to 1.8 times as fast as two threads where these found it held more often than this, and in some
-# runs as fast where it was held just as often: docs/environments.md.
+# Two processes were 1.6 to 1.8 times as fast as two threads if these found the GIL held more often than this. In some
+# runs they were only as fast with the GIL held just as often: docs/environments.md.
 _BUSY_GIL_SHARE = 0.5
 _ENOUGH_GIL_CHECKS = 10
 
 
 def gil_advice(stats: LoaderStats) -> str | None:
-    """A row of explain() on the GIL, where threads were seen to wait for one another; None where they were not."""
+    """Returns a row of explain() on the GIL if threads waited for one another; otherwise None."""
     if stats.gil_checks < _ENOUGH_GIL_CHECKS or stats.gil_held_share < _BUSY_GIL_SHARE:
         return None
     return (
         f"{'GIL':<10} held {stats.gil_held_share:.0%} of the time: the dataset's own Python keeps threads from running "
         "in parallel. workers='processes' is faster on processors that are free; or move its work into functions that "
-        "let go of the GIL (NumPy, PIL, torch, zlib, reading files), or into native transforms"
+        "release the GIL (NumPy, PIL, torch, zlib, reading files), or into native transforms"
     )

@@ -1,4 +1,4 @@
-"""The command ``fastload``, which is ``python -m fastload``."""
+"""The command ``fastload``, also available as ``python -m fastload``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fastload.cli._targets import arguments_of_scripts
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command and returns its exit code, of those that --help lists.
+    """Runs a command and returns its exit code, one of those in --help.
 
     Args:
         arguments: without the program's name; default: the process's.
@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.print_help(sys.stderr)
         return WRONG_USE
     if of_scripts and options.command in _WITHOUT_SCRIPTS:
-        parser.error(f"what is behind -- is for a script, and {options.command} imports none")
+        parser.error(f"arguments after -- are for a script, and {options.command} imports none")
     try:
         with arguments_of_scripts(of_scripts):
             exit_code: int = options.run(options)
@@ -37,18 +37,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(f"fastload {options.command}: interrupted", file=sys.stderr)
         return INTERRUPTED
-    except BrokenPipeError:  # whoever read the output has enough of it
+    except BrokenPipeError:  # the reader of the output has stopped reading
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return exit_code
 
 
-# Commands that take no loader.
+# Commands that do not take a loader.
 _WITHOUT_SCRIPTS = ("info", "index", "check")
 
 
 def _parted(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """The command's own arguments, and those behind ``--``, which the named scripts get."""
+    """Returns the command's own arguments, and those after ``--``, which the named scripts get."""
     if "--" not in arguments:
         return arguments, []
     place = arguments.index("--")
@@ -58,7 +58,7 @@ def _parted(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="fastload",
-        description="Tools around fastload.DataLoader. `fastload COMMAND --help` says more of each.",
+        description="Tools for fastload.DataLoader. `fastload COMMAND --help` describes each command.",
         epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -1,4 +1,4 @@
-"""``fastload bench``: torch's DataLoader and fastload's on the same data, compared first and then measured in turns."""
+"""``fastload bench``: compares torch's DataLoader and fastload's on the same data, then measures them in turns."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from fastload.cli._folder_loader import loader_of_folder
 from fastload.cli._targets import measurable_loader_of
 from fastload.cli._verify import compare
 
-_DESCRIPTION = """Compares the batches of torch's DataLoader and of fastload's, and measures both in turns. Of a folder
-with a folder of images for each class the loader is the usual one for training: random crops of 224 pixels, flips,
-normalisation (torchvision is needed). A loader of yours, torch's or fastload's, is measured as either with its own
-arguments; a device is left out."""
+_DESCRIPTION = """Compares the batches of torch's DataLoader and of fastload's, and measures both in turns. For a folder
+with a folder of images for each class, the loader is the usual one for training: random crops of 224 pixels, flips,
+normalisation (torchvision is needed). Your own loader, torch's or fastload's, is measured as both kinds with its own
+arguments, except its device."""
 _NUM_TURNS = 2
 _WARMUP_SECONDS = 0.5
-_LARGE_SHARE = 0.5  # of the time
+_LARGE_SHARE = 0.5  # share of the time
 
 
 def add_to(commands: Any) -> argparse.ArgumentParser:
@@ -38,13 +38,13 @@ def add_to(commands: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument("target", help="a folder of images, or script.py:name or package.module:name of a loader")
     parser.add_argument(
-        "--seconds", type=float, default=10.0, metavar="S", help="measure each loader so long (default: 10)"
+        "--seconds", type=float, default=10.0, metavar="S", help="measure each loader this long (default: 10)"
     )
     parser.add_argument(
-        "--compare", type=int, default=4, metavar="N", help="compare so many batches before (default: 4)"
+        "--compare", type=int, default=4, metavar="N", help="compare this many batches first (default: 4)"
     )
-    parser.add_argument("--batch-size", type=int, metavar="N", help="of a folder's loader (default: 64)")
-    parser.add_argument("--workers", type=int, metavar="N", help="of a folder's loader (default: as processors)")
+    parser.add_argument("--batch-size", type=int, metavar="N", help="batch size of a folder's loader (default: 64)")
+    parser.add_argument("--workers", type=int, metavar="N", help="threads of a folder's loader (default: auto)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers as JSON")
     parser.set_defaults(run=_run)
     return parser
@@ -85,12 +85,12 @@ def _loader(options: argparse.Namespace) -> TorchDataLoader[Any]:
     if ":" not in target and not target.endswith(".py"):
         raise UsageError(f"{target!r} is neither a folder nor of the form script.py:name or package.module:name")
     if options.batch_size is not None or options.workers is not None:
-        raise UsageError("--batch-size and --workers are of a folder's loader: set them where your loader is made")
+        raise UsageError("--batch-size and --workers are for a folder's loader: set them where your loader is made")
     return measurable_loader_of(target)
 
 
 def _measured(loaders: dict[str, TorchDataLoader[Any]], seconds: float) -> dict[str, list[BenchmarkResult]]:
-    """Results of each by turns, so that what the first one leaves in the page cache serves both."""
+    """Measures the loaders in turns, so that both profit from what the first one leaves in the page cache."""
     results: dict[str, list[BenchmarkResult]] = {name: [] for name in loaders}
     for turn in range(_NUM_TURNS):
         for name, loader in loaders.items():
@@ -118,17 +118,17 @@ def _table(results: dict[str, list[BenchmarkResult]]) -> Table:
 
 
 def _notes(results: dict[str, list[BenchmarkResult]]) -> Iterator[str]:
-    """What keeps the numbers from being those of an epoch of a training."""
+    """Yields reasons why the numbers may differ from a training epoch's."""
     starting = [name for name, turns in results.items() if _Sum(turns).start_share > _LARGE_SHARE]
     if starting:
         yield (
-            f"note: starting epochs took most of {' and '.join(starting)}'s time, for an epoch is short here. Of more "
-            "images, or in smaller batches, the numbers are those of a long epoch."
+            f"note: {' and '.join(starting)} spent most of the time starting epochs, because an epoch is short here. "
+            "With more images or smaller batches the numbers represent a long epoch."
         )
 
 
 class _Sum:
-    """All turns of one loader."""
+    """The sum of all turns of one loader."""
 
     def __init__(self, turns: Sequence[BenchmarkResult]) -> None:
         samples, seconds = sum(turn.samples for turn in turns), sum(turn.seconds for turn in turns)

@@ -1,4 +1,4 @@
-"""``fastload check``: decodes every image of a folder and lists those that cannot be."""
+"""``fastload check``: decodes every image of a folder and lists those that cannot be loaded."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fastload.cli._errors import DIFFERENT, FINE, UsageError, one_line
 from fastload.cli._folder_loader import whole_images_of_folder
 
 _DESCRIPTION = """Decodes every image below a folder with one folder per class, as a loader does, and lists the files
-that cannot be loaded. Pixels that are wrong and can be decoded are not seen."""
+that cannot be loaded. Pixels that are wrong but can be decoded are not found."""
 _BATCH_SIZE = 32
 
 
@@ -31,9 +31,9 @@ def add_to(commands: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument("root", help="the folder, with one folder per class in it")
     parser.add_argument(
-        "--ledger", metavar="FILE", help="write a JSON object a line to this new file, as a loader does"
+        "--ledger", metavar="FILE", help="write one JSON object per line to this new file, as a loader does"
     )
-    parser.add_argument("--workers", type=int, default=None, help="threads (default: as there are processors)")
+    parser.add_argument("--workers", type=int, default=None, help="threads (default: auto)")
     parser.set_defaults(run=_run)
     return parser
 
@@ -62,7 +62,7 @@ def _run(options: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _ledger(given: str | None) -> Iterator[Path]:
-    """The file, new and empty; one that is gone afterwards where none is given."""
+    """Gives a new empty file: the named one, or a temporary one that is removed afterwards."""
     if given is None:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "bad.jsonl")
@@ -83,6 +83,6 @@ def _decode(loader: DataLoader[Any]) -> None:
     iterator, total = iter(loader), len(loader.dataset)  # type: ignore[arg-type]
     with Progress("decoding", "files") as progress:
         for number in range(len(loader)):
-            with contextlib.suppress(SampleError):  # nothing is left of the batch
+            with contextlib.suppress(SampleError):  # the batch would be empty
                 next(iterator)
             progress.advance(min(total, (number + 1) * _BATCH_SIZE), total)

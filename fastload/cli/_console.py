@@ -1,4 +1,4 @@
-"""What commands show: by rich where it is installed and the output is a terminal, else as plain lines."""
+"""Output of the commands: with rich if it is installed and the output is a terminal, otherwise in plain lines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def show(table: Table) -> None:
 
 
 def say(text: str, colour: str = "") -> None:
-    """Writes text to standard output; its first line in `colour`, where there are colours."""
+    """Writes text to standard output; its first line in `colour`, if there are colours."""
     if colour and is_rich(sys.stdout):
         from rich.console import Console
 

@@ -1,4 +1,4 @@
-"""``fastload doctor``: what limits a loader, what to change, and what that brings."""
+"""``fastload doctor``: what limits a loader, what to change, and the gain from the change."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from fastload.cli._console import show
 from fastload.cli._errors import FINE, LoaderFailedError, UsageError, one_line, require_folders
 from fastload.cli._targets import function_of, measurable_loader_of
 
-_DESCRIPTION = """Measures the machine, the files and a loader in parts, says in one sentence what limits, by how much,
-and what to change, and measures the loader again with that change. It takes less than a minute. Without a training step
-it judges loading alone: give its length, a function that makes one, or the stats() of a loader in use."""
+_DESCRIPTION = """Measures the machine, the files and a loader in parts, says in one sentence what limits it, by how
+much, and what to change, and measures the loader again with that change. It takes less than a minute. Without a
+training step it judges loading alone: give the step's length, a function that makes one, or the stats() of a loader in use."""
 
 
 def add_to(commands: Any) -> argparse.ArgumentParser:
@@ -37,7 +37,9 @@ def add_to(commands: Any) -> argparse.ArgumentParser:
     step.add_argument(
         "--stats", type=Path, metavar="FILE", help="JSON of loader.stats().as_dict(), written while training"
     )
-    parser.add_argument("--seconds", type=float, default=5.0, metavar="S", help="of each measurement (default: 5)")
+    parser.add_argument(
+        "--seconds", type=float, default=5.0, metavar="S", help="length of each measurement (default: 5)"
+    )
     parser.add_argument(
         "--timeline",
         action="append",
@@ -83,7 +85,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 class _Steps(contextlib.ExitStack):
-    """Says what is being done, one thing after the other."""
+    """Shows the progress of one step after another."""
 
     def begin(self, what: str) -> None:
         self.close()
@@ -94,9 +96,9 @@ def _step_of(path: Path) -> float:
     try:
         stats = LoaderStats(**json.loads(path.read_text()))
     except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise UsageError(f"--stats {path}: no JSON of loader.stats().as_dict(): {one_line(error)}") from error
+        raise UsageError(f"--stats {path}: not JSON of loader.stats().as_dict(): {one_line(error)}") from error
     if not stats.mean_step_seconds:
-        raise UsageError(f"--stats {path}: no batch was given yet, so the step is not known")
+        raise UsageError(f"--stats {path}: no batch was delivered yet, so the step's length is unknown")
     return stats.mean_step_seconds
 
 

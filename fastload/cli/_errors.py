@@ -1,4 +1,4 @@
-"""What ends a command, and the exit codes."""
+"""The errors that end a command, and the exit codes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ INTERRUPTED = 130  # as shells report a program that SIGINT has ended
 EXIT_CODES = """exit codes:
   0    fine
   1    loaders that were compared differ (verify, bench), files are bad (check), a store has faults (cache)
-  2    wrong use: an option, a file or a loader named on the command line is not there or cannot be used
+  2    wrong use: an option, a file or a loader named on the command line is missing or cannot be used
   3    a loader failed while it ran
   130  interrupted
 """
 
 
 class CommandError(Exception):
-    """Ends a command; the text is one line that names the thing and, where there is one, the next step."""
+    """Ends a command; the text is one line that names the object and, if there is one, the next step."""
 
     exit_code = FAILED
 
@@ -36,7 +36,7 @@ class LoaderFailedError(CommandError):
 
 
 def one_line(error: BaseException) -> str:
-    """Type and text of an exception without line breaks; of one that a worker reports, without the traceback."""
+    """Returns type and text of an exception in one line, without the traceback that a worker reports."""
     text = str(error)
     head, is_reported, traceback = text.partition("\nOriginal ")
     if is_reported:
@@ -45,7 +45,7 @@ def one_line(error: BaseException) -> str:
 
 
 def require_folders(*files: Path | None) -> None:
-    """Raises UsageError where a file that is to be written is in no folder: before the work, not after it."""
+    """Raises UsageError if the folder of an output file is missing: before the work, not after it."""
     for file in files:
         if file is not None and not file.parent.is_dir():
             raise UsageError(f"{file} cannot be written: there is no folder {file.parent}")

@@ -1,4 +1,4 @@
-"""``fastload explain``: what of a loader is native, and why the rest is not."""
+"""``fastload explain``: which parts of a loader are native, and why the others are not."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from fastload.cli._console import say
 from fastload.cli._errors import LoaderFailedError, one_line
 from fastload.cli._targets import loader_of
 
-_DESCRIPTION = """Says, stage by stage, what of a loader is native and, where it is not, why and what to change. Of a
-loader of torch's it says how fastload.DataLoader would load it with the same arguments."""
+_DESCRIPTION = """Says, stage by stage, what is native in a loader and, if a stage is not, why and what to change. For
+torch's loader it says how fastload.DataLoader would load with the same arguments."""
 
 
 def add_to(commands: Any) -> argparse.ArgumentParser:
     """Adds the command to the subparsers of argparse."""
     parser: argparse.ArgumentParser = commands.add_parser(
-        "explain", help="say what of a loader is native", description=_DESCRIPTION
+        "explain", help="say what is native in a loader", description=_DESCRIPTION
     )
     parser.add_argument(
         "loader", help="script.py:name or package.module:name, a DataLoader or a function returning one"

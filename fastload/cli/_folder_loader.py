@@ -1,4 +1,4 @@
-"""Loaders and data sets over a folder of images: the home of torchvision among the commands."""
+"""Loaders and data sets over a folder of images: the only module of the commands that uses torchvision."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from fastload._process._config import TorchDataLoader
 from fastload.cli._errors import UsageError, one_line
 from fastload.sources import ImageFolder
 
-# Of the photographs of ImageNet, as all of torchvision's weights were trained with.
+# ImageNet's statistics, with which all of torchvision's weights were trained.
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 def loader_of_folder(root: str, batch_size: int, num_workers: int) -> TorchDataLoader[Any]:
-    """torch's loader over torchvision's ImageFolder with random crops of 224 pixels, flips and normalisation.
+    """Returns torch's loader over torchvision's ImageFolder with random crops of 224 pixels, flips and normalisation.
 
     Raises:
         UsageError: torchvision is not installed, or `root` has no folder of images for each class.
@@ -28,7 +28,7 @@ def loader_of_folder(root: str, batch_size: int, num_workers: int) -> TorchDataL
 
 
 def training_transform() -> Any:
-    """The same steps, for other files.
+    """Returns the same steps, for other files.
 
     Raises:
         UsageError: torchvision is not installed.
@@ -44,10 +44,10 @@ def _training_steps(transforms: Any) -> Any:
 
 
 def whole_images_of_folder(root: str) -> ImageFolder:
-    """The images of a folder, each decoded as a whole for a few pixels.
+    """Returns the images of a folder, each decoded as a whole for a few pixels.
 
     Raises:
-        UsageError: As above.
+        UsageError: torchvision is not installed, or `root` has no folder of images for each class.
     """
     transforms, _ = _torchvision("checking a folder")
     try:
@@ -57,10 +57,10 @@ def whole_images_of_folder(root: str) -> ImageFolder:
 
 
 def _torchvision(what: str, otherwise: str = "") -> tuple[Any, Any]:
-    """Its transforms and data sets."""
+    """Returns torchvision's transforms and data sets."""
     try:
         from torchvision import datasets, transforms
-    except (ImportError, RuntimeError) as error:  # RuntimeError: it was built for another torch
+    except (ImportError, RuntimeError) as error:  # RuntimeError: torchvision was built for another torch
         raise UsageError(
             f"{what} needs torchvision, which cannot be imported ({one_line(error)}): pip install torchvision"
             f"{otherwise}"

@@ -1,4 +1,4 @@
-"""``fastload index``: make, look at or remove the index file of an image folder."""
+"""``fastload index``: makes, shows or removes the index file of an image folder."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from fastload.cli._errors import UsageError, one_line
 from fastload.sources._folder_index import IndexedFolder, index_file, read_folder
 from fastload.sources._image_folder import IMG_EXTENSIONS
 
-_DESCRIPTION = """Lists an image folder as fastload.ImageFolder does, keeps the index in the cache folder, and says what
-is in it. Of a folder that has an index only the directories that changed are listed."""
+_DESCRIPTION = """Lists an image folder as fastload.ImageFolder does, keeps the index in the cache folder, and describes
+it. If the folder has an index, only changed directories are listed."""
 
 
 def add_to(commands: Any) -> argparse.ArgumentParser:
@@ -22,14 +22,14 @@ def add_to(commands: Any) -> argparse.ArgumentParser:
         "index", help="make the index file of an image folder", description=_DESCRIPTION
     )
     parser.add_argument("root", help="the folder, with one folder per class in it")
-    parser.add_argument("--trust", action="store_true", help="believe directory times on FUSE file systems, too")
+    parser.add_argument("--trust", action="store_true", help="trust directory times on FUSE file systems, too")
     parser.add_argument("--remove", action="store_true", help="remove the index file instead")
     parser.set_defaults(run=_run)
     return parser
 
 
 def _run(options: argparse.Namespace) -> int:
-    root = os.path.expanduser(options.root)  # noqa: PTH111 - as ImageFolder, which keeps the form given
+    root = os.path.expanduser(options.root)  # noqa: PTH111 - like ImageFolder, which keeps the form given
     try:
         if options.remove:
             _remove(root)

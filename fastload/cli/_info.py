@@ -25,7 +25,7 @@ from fastload._process._processors import num_auto_workers, num_available
 from fastload.cli._console import show
 from fastload.cli._errors import UsageError, one_line
 
-_DESCRIPTION = "Says which build of fastload this is, beside which versions, and what it can do on this machine."
+_DESCRIPTION = "Shows this build of fastload, the versions it runs with, and what it can do on this machine."
 
 
 def add_to(commands: Any) -> argparse.ArgumentParser:
@@ -72,8 +72,8 @@ def _of_versions() -> Iterator[tuple[str, str]]:
 
 def _of_decoder() -> Iterator[tuple[str, str]]:
     exactness = _pillow.native_jpeg_is_exact()
-    who = "native for clean files, Pillow for others" if exactness.is_exact else "Pillow for all files"
-    yield "JPEG decoder", f"{who}: {exactness.reason}"
+    decoder = "native for clean files, Pillow for others" if exactness.is_exact else "Pillow for all files"
+    yield "JPEG decoder", f"{decoder}: {exactness.reason}"
 
 
 def _of_gpu(build: _native.BuildInfo) -> Iterator[tuple[str, str]]:
@@ -96,7 +96,7 @@ def _of_machine() -> Iterator[tuple[str, str]]:
 
 
 def _default_store() -> str:
-    """Of fastload.Cache() and of the ranks of a machine."""
+    """Describes the store of fastload.Cache(), which the ranks of a machine share."""
     try:
         path = default_path()
         report = report_of(path, is_shared=False, reads_records=False)

@@ -1,4 +1,4 @@
-"""``fastload replay``: one sample as it was in an epoch."""
+"""``fastload replay``: makes one sample as it was in an epoch."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from fastload.cli._errors import UsageError, one_line
 
 @contextmanager
 def arguments_of_scripts(arguments: Sequence[str]) -> Iterator[None]:
-    """A context in which the scripts that are imported find `arguments` in ``sys.argv``, as if run with them."""
+    """Lets imported scripts find `arguments` in ``sys.argv``, as if they were run with them."""
     before = sys.argv
     sys.argv = [before[0], *arguments]
     try:
@@ -30,13 +30,13 @@ def arguments_of_scripts(arguments: Sequence[str]) -> Iterator[None]:
 
 
 def loader_of(target: str) -> TorchDataLoader[Any]:
-    """The loader that `target` names: the object itself, or what it returns when called without arguments.
+    """Returns the loader that `target` names: the object itself, or its result when it is called without arguments.
 
-    A script is imported, not run: what it has below ``if __name__ == "__main__"`` does not happen. It is imported once,
-    under its own name and with its folder on the path, so that worker processes can import it too.
+    A script is imported, not run: its ``if __name__ == "__main__"`` block is not executed. It is imported once, under
+    its own name and with its folder on the path, so that worker processes can import it too.
 
     Raises:
-        UsageError: there is no such thing, importing or calling it fails, or it is no loader.
+        UsageError: there is no such object, importing or calling it fails, or it is not a loader.
     """
     with Progress(f"importing {_parts_of(target)[0]}"):
         found = _object_of(target)
@@ -48,10 +48,10 @@ def loader_of(target: str) -> TorchDataLoader[Any]:
 
 
 def measurable_loader_of(target: str) -> TorchDataLoader[Any]:
-    """As `loader_of`.
+    """Returns a loader like `loader_of`.
 
     Raises:
-        UsageError: as there, or fastload leaves it to torch as it is.
+        UsageError: like `loader_of`, or fastload leaves the loader to torch.
     """
     loader = loader_of(target)
     if isinstance(loader.dataset, (IterDataPipe, MapDataPipe)):
@@ -60,10 +60,10 @@ def measurable_loader_of(target: str) -> TorchDataLoader[Any]:
 
 
 def function_of(target: str) -> Callable[..., Any]:
-    """The function that `target` names.
+    """Returns the function that `target` names.
 
     Raises:
-        UsageError: there is no such thing, importing it fails, or it cannot be called.
+        UsageError: there is no such object, importing it fails, or it cannot be called.
     """
     found = _object_of(target)
     if not callable(found):
@@ -75,7 +75,7 @@ def _object_of(target: str) -> Any:
     source, name = _parts_of(target)
     module = _guarded(f"importing {source}", _import, source)
     if not name:
-        raise UsageError(f"{source} is a script: name what is meant in it, as {source}:name{_loaders_in(module)}")
+        raise UsageError(f"{source} is a script: name the object in it, as {source}:name{_loaders_in(module)}")
     found: Any = module
     for part in name.split("."):
         if not hasattr(found, part):
@@ -85,7 +85,7 @@ def _object_of(target: str) -> Any:
 
 
 def _parts_of(target: str) -> tuple[str, str]:
-    """The script or module, and the name in it: "" where a script is given without one."""
+    """Returns the script or module, and the name in it; "" for a script without one."""
     source, _, name = target.rpartition(":")
     if source and name:
         return source, name
@@ -98,22 +98,22 @@ def _parts_of(target: str) -> tuple[str, str]:
 
 
 def _loaders_in(module: ModuleType) -> str:
-    """A hint at the loaders that a module has, or at how to name one that a function makes."""
+    """Returns a hint about the loaders in a module, or about naming one that a function makes."""
     names = [name for name, value in vars(module).items() if isinstance(value, TorchDataLoader)]
     if names:
         return f"; its loaders: {', '.join(names)}"
-    return "; it has no loader: where a function makes it, name a function without arguments that returns it"
+    return "; it has no loader: if a function makes one, name a function without arguments that returns it"
 
 
 def _guarded(what: str, action: Any, *arguments: Any) -> Any:
-    """What `action` returns; a UsageError for whatever the user's code raises."""
+    """Returns the result of `action`; turns exceptions of the user's code into a UsageError."""
     try:
         return action(*arguments)
     except UsageError:
         raise
     except SystemExit as error:
         raise UsageError(
-            f"{what}: {one_line(error)}. Arguments of the script come last, behind --: fastload ... -- --epochs 1"
+            f"{what}: {one_line(error)}. Arguments of the script come last, after --: fastload ... -- --epochs 1"
         ) from error
     except Exception as error:
         raise UsageError(f"{what}: {one_line(error)}") from error
@@ -121,7 +121,7 @@ def _guarded(what: str, action: Any, *arguments: Any) -> Any:
 
 def _import(source: str) -> ModuleType:
     if not source.endswith(".py"):
-        # As `python -m` does: modules beside the place one works in are found.
+        # Like `python -m`: modules in the current folder are found.
         _prepend_path(Path.cwd())
         return importlib.import_module(source)
     path = Path(source).resolve()

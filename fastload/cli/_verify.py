@@ -1,4 +1,4 @@
-"""``fastload verify``: compare two loaders of the user's."""
+"""``fastload verify``: compares two of the user's loaders."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from fastload.cli._console import say
 from fastload.cli._errors import LoaderFailedError, UsageError, one_line, require_folders
 from fastload.cli._targets import loader_of
 
-_DESCRIPTION = """Compares two loaders bit for bit and says at which stage they part. Each is named as script.py:name or
-package.module:name, and is a DataLoader or a function without arguments that returns one."""
+_DESCRIPTION = """Compares two loaders bit for bit and says at which stage they first differ. Each is named as
+script.py:name or package.module:name, and is a DataLoader or a function without arguments that returns one."""
 
 
 def add_to(commands: Any) -> argparse.ArgumentParser:
@@ -49,10 +49,10 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def compare(old: TorchDataLoader[Any], new: TorchDataLoader[Any], batches: int | None, seed: int = 0) -> VerifyReport:
-    """What fastload.verify says, with progress.
+    """Runs fastload.verify with progress.
 
     Raises:
-        UsageError: `batches` or `seed` is no such number.
+        UsageError: `batches` or `seed` is not a valid number.
         LoaderFailedError: iter() of a loader raises.
     """
     try:

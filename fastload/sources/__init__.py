@@ -1,4 +1,4 @@
-"""Data sets and file lists that fastload reads natively, the folder scan and its index."""
+"""Data sets and file lists that fastload reads natively, and the folder scan with its index."""
 
 from fastload.sources._image_folder import ImageFolder
 from fastload.sources._path_dataset import ImageFiles

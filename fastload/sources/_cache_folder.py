@@ -1,6 +1,6 @@
-"""The cache folder: how a file gets there.
+"""Writing files to the cache folder.
 
-A file in it leads a program to the files that it loads, so it is believed only where its owner could have changed the
+A file in it leads a program to the files that it loads. So it is trusted only if its owner could have changed the
 program as well.
 """
 
@@ -19,14 +19,14 @@ from fastload._process._trust import check_owner
 
 _INDEX_NAME = re.compile(r"[0-9a-f]{32}\.index(\..*\.tmp)?", re.DOTALL)
 _WRITER = re.compile(r"\.(?P<machine>[0-9a-f]+-[0-9]+)-(?P<pid>[0-9]+)-(?P<start>[0-9]+)\.[0-9a-f]+\.tmp$")
-# Of a writer that cannot be looked for here. Writing takes seconds, and who has to wait a week for the end of it loses
-# the file that would have been kept, and no more.
+# For a writer on another machine. Writing takes seconds; a writer that is stopped for a week loses only the file that
+# it would have kept.
 _ABANDONED_AFTER_SECONDS = 7 * 24 * 3600
 
 
 @contextlib.contextmanager
 def open_folder(folder: Path) -> Iterator[int]:
-    """A descriptor of `folder`, which is closed to others if it is of this user and for index files alone.
+    """Gives a descriptor of `folder`, closed to other users if it is this user's and holds only index files.
 
     Raises:
         UntrustedFolderError: It belongs to neither this user nor root.
@@ -44,7 +44,7 @@ def open_folder(folder: Path) -> Iterator[int]:
 
 
 def replace_file(file: Path, blob: bytes) -> None:
-    """Puts `blob` in the place of `file`; nothing stays behind where that cannot be.
+    """Replaces `file` by `blob`; leaves nothing if that fails.
 
     Raises:
         UntrustedFolderError: The folder belongs to neither this user nor root.
@@ -69,18 +69,18 @@ def replace_file(file: Path, blob: bytes) -> None:
 
 
 def _close_to_others(folder: int, mode: int) -> None:
-    """Only of a folder that has nothing else in it: the user may have named one that others need, such as /tmp."""
+    """Closes a folder that holds nothing else: the user may have named one that others need, such as /tmp."""
     if mode & stat.S_ISVTX:
         return
     with os.scandir(folder) as entries:
         is_for_indexes = all(_INDEX_NAME.fullmatch(entry.name) or entry.name == "decode" for entry in entries)
     if is_for_indexes:
-        with contextlib.suppress(OSError):  # each file is looked at anyway
+        with contextlib.suppress(OSError):  # each file is examined anyway
             os.fchmod(folder, 0o700)
 
 
 def _remove_abandoned(folder: int) -> None:
-    """Removes what writers that were killed have left, but not what one may still be writing."""
+    """Removes the files of writers that were killed, but none that may still be written."""
     with os.scandir(folder) as entries:
         names = [entry.name for entry in entries if _INDEX_NAME.fullmatch(entry.name) and entry.name.endswith(".tmp")]
     for name in names:
@@ -97,26 +97,26 @@ def _may_be_written(folder: int, name: str) -> bool:
 
 
 def _writer() -> str:
-    """This process, as no other one was or will be called."""
+    """Returns a name of this process that no other one has had or will have."""
     return f"{_machine()}-{os.getpid()}-{_start_of(os.getpid())}"
 
 
 def _machine() -> str:
-    """Where numbers of processes mean the same: this start of this machine's kernel, and this container.
+    """Returns a name for the scope of process numbers: this boot of this machine's kernel, and this container.
 
-    Not the machine's name, which several that share the folder may have.
+    The machine's own name would not do: several that share the folder may have the same.
     """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_bytes().strip().replace(b"-", b"")
         return f"{boot.decode()}-{Path('/proc/self/ns/pid').stat().st_ino}"
     except OSError:
-        return f"{secrets.token_hex(16)}-0"  # equal to no other: the files' ages decide
+        return f"{secrets.token_hex(16)}-0"  # differs from every other: then the files' ages decide
 
 
 def _start_of(process: int) -> int:
-    """When it was started, in ticks since the machine's start; 0 where there is no such process."""
+    """Returns when a process was started, in ticks since the machine's boot; 0 if there is no such process."""
     try:
         fields = Path(f"/proc/{process}/stat").read_bytes()
     except OSError:
         return 0
-    return int(fields.rpartition(b")")[2].split()[19])  # its name may hold anything, in parentheses
+    return int(fields.rpartition(b")")[2].split()[19])  # the name in parentheses may contain anything

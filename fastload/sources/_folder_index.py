@@ -1,8 +1,7 @@
-"""Index files: what a folder held when it was last looked at, in the cache folder.
+"""Index files in the cache folder: the contents of a folder when it was last read.
 
-A start reads the file and asks the system for the times of every directory; those that are not as they were are
-listed again. Files are replaced by renaming and never changed, so that processes need no lock: each reads a whole
-file, and the one that writes last wins.
+A start reads the file and asks the system for the times of every directory; it lists the changed ones again. Files are
+replaced by renaming and never changed, so processes need no lock: each reads a whole file, and the last writer wins.
 """
 
 from __future__ import annotations
@@ -33,18 +32,18 @@ from fastload.sources._scan_threads import ScanThreads
 
 IndexMode = Literal["auto", "trust", "off"]
 _DISTRUSTED = {"auto": IS_RECENT | IS_UNSURE | IS_ON_FUSE, "trust": IS_RECENT | IS_UNSURE}
-# Below this a system call for each is quicker than threads.
+# For fewer directories, one system call each is faster than threads.
 _FEW_DIRECTORIES = 32
 
 
 @dataclass(frozen=True)
 class IndexedFolder:
-    """A folder's files, and what it took to find them.
+    """A folder's files, and the work it took to find them.
 
     Attributes:
         table: The files.
-        num_listed: Directories that had to be listed.
-        file: Where the index is kept; None where it is not.
+        num_listed: Number of directories that had to be listed.
+        file: The index file; None if there is none.
     """
 
     table: FolderTable
@@ -53,10 +52,10 @@ class IndexedFolder:
 
 
 def read_folder(root: str, extensions: Sequence[str], mode: IndexMode) -> IndexedFolder:
-    """The files below `root` with one of `extensions`, from the index as far as the folder is as it was.
+    """Returns the files below `root` with one of `extensions`, from the index as far as the folder is unchanged.
 
     Raises:
-        OSError: As `FolderScan.run`.
+        OSError: Like `FolderScan.run`.
     """
     key = _key(root, extensions)
     file = _index_file(key) if mode != "off" else None
@@ -72,7 +71,7 @@ def read_folder(root: str, extensions: Sequence[str], mode: IndexMode) -> Indexe
 
 
 def changed_directories(table: FolderTable, distrusted: int) -> list[int]:
-    """Numbers of the directories that the system does not show as they were, or that have a flag of `distrusted`."""
+    """Returns the numbers of directories that have changed, or that have a flag of `distrusted`."""
     count = table.num_directories
     if count <= _FEW_DIRECTORIES:
         return table.index.changed_directories(0, count, distrusted)
@@ -84,12 +83,12 @@ def changed_directories(table: FolderTable, distrusted: int) -> list[int]:
 
 
 def index_file(root: str, extensions: Sequence[str]) -> Path | None:
-    """Where the index of `root` is or would be; None where there is no cache folder."""
+    """Returns the path of `root`'s index, which need not exist; None if there is no cache folder."""
     return _index_file(_key(root, extensions))
 
 
 def _key(root: str, extensions: Sequence[str]) -> bytes:
-    """What an index is of. The folder's resolved name: the directories' inodes tell whether it still is that one."""
+    """Returns the identity of an index: the folder's resolved name. Inodes tell whether it still is that folder."""
     return b"\0".join([os.fsencode(os.path.realpath(root)), *map(os.fsencode, extensions)])
 
 
@@ -101,7 +100,7 @@ def _index_file(key: bytes) -> Path | None:
 
 
 def _read(file: Path, root: str, key: bytes) -> FolderTable | None:
-    """The table in `file`, or None where there is none that can be used."""
+    """Returns the table in `file`, or None if there is no usable one."""
     try:
         with open_folder(file.parent) as folder, open_file(folder, file.name) as fd:
             table = FolderTable.of_file(root, fd)
@@ -109,10 +108,10 @@ def _read(file: Path, root: str, key: bytes) -> FolderTable | None:
             return None
         table.check()
     except UntrustedFileError as error:
-        _warn(f"the index file {str(file)!r} is not used: {error.strerror}. {root!r} is listed anew.")
+        _warn(f"the index file {str(file)!r} is not used: {error.strerror}. {root!r} is listed again.")
         return None
     except DamagedIndexError as error:
-        _warn(f"the index file {str(file)!r} is damaged: {error}. {root!r} is listed anew.")
+        _warn(f"the index file {str(file)!r} is damaged: {error}. {root!r} is listed again.")
         return None
     except (ForeignIndexError, OSError):
         return None
@@ -120,13 +119,13 @@ def _read(file: Path, root: str, key: bytes) -> FolderTable | None:
 
 
 def _write(file: Path, blob: bytes, root: str) -> bool:
-    """Puts `blob` in the place of `file`; where that cannot be, a warning says so."""
+    """Replaces `file` by `blob`; warns if that fails."""
     try:
         replace_file(file, blob)
     except OSError as error:
         _warn(
             f"the index of {root!r} cannot be kept in {str(file.parent)!r} ({error.strerror}): the folder is listed "
-            "anew at every start. Set FASTLOAD_CACHE to a folder of your own that can be written to, or pass "
+            "again at every start. Set FASTLOAD_CACHE to a folder of your own that can be written to, or pass "
             "index='off'."
         )
         return False

@@ -1,4 +1,4 @@
-"""Lists a folder's directories in threads, in torchvision's order; what is known of a directory is not listed again."""
+"""Lists a folder's directories in threads, in torchvision's order; known directories are not listed again."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from fastload.sources._folder_table import (
 )
 from fastload.sources._scan_threads import ScanThreads
 
-# os.path works on the strings as given; pathlib would normalise them and so change the samples.
+# os.path uses the strings as given; pathlib would normalise them and so change the samples.
 # ruff: noqa: PTH110, PTH116, PTH118, PTH120
 
 # Listing waits for the disk or the network, not for the processor.
 NUM_THREADS = 16
 _MOST_DIRECTORIES_AT_ONCE = 64
 
-# A directory that changed less than this before it was listed is listed again the next time: a file that came just
-# after may have left the same time stamp. File systems count in steps of up to 2 s (FAT); the rest is for the clock of
-# a file server that is behind this machine's.
+# A directory that changed less than this before its listing is listed again the next time: a file that was added just
+# afterwards may have left the same time stamp. File systems count in steps of up to 2 s (FAT); the rest allows for a
+# file server whose clock is late.
 SETTLED_AFTER_NS = 60 * 10**9
 
-# Directories opened by many threads at once, and signals, may be the reason; alone a directory can be listed then.
+# Many threads that open directories at once, and signals, may cause these; the directory can be listed alone then.
 _MAY_BE_OUR_DOING = (errno.EMFILE, errno.ENFILE, errno.EINTR)
 
 NameFilter = Callable[[str], bool]
@@ -44,14 +44,14 @@ NameFilter = Callable[[str], bool]
 
 @dataclass
 class Listing:
-    """What is in one directory.
+    """The contents of one directory.
 
     Attributes:
         state: mtime and ctime in ns, inode; no device number, which changes with each mount of a network file system.
-        flags: As of a directory of FolderTable.
-        directories: (name, is a link) of each, in any order.
-        names: uint8, of the files that are samples, sorted, one after the other.
-        name_ends: uint32, where each ends.
+        flags: Flags of a directory in FolderTable.
+        directories: (name, is a link) of each subdirectory, in any order.
+        names: uint8, names of the sample files, sorted and concatenated.
+        name_ends: uint32, end of each name.
     """
 
     state: tuple[int, int, int] = (0, 0, 0)
@@ -72,11 +72,11 @@ class Listing:
 
 
 class Directory:
-    """A directory on the way down from a class folder, to notice a link that leads back up.
+    """A directory on the way down from a class folder, for noticing a link that leads back up.
 
     Attributes:
         name: Path below the root.
-        listing: What is in it.
+        listing: Its contents.
     """
 
     def __init__(self, path: str, name: str, parent: Directory | None, is_link: bool) -> None:
@@ -91,7 +91,7 @@ class Directory:
 
     @property
     def identity(self) -> tuple[int, int]:
-        """Device and inode; asked of the system only where there are links."""
+        """The device and inode, read from the system only if there are links."""
         if self._identity is None:
             status = os.stat(self.path)
             self._identity = (status.st_dev, status.st_ino)
@@ -101,7 +101,7 @@ class Directory:
         return Directory(os.path.join(self.path, name), f"{self.name}/{name}", self, is_link)
 
     def containing(self) -> Directory | None:
-        """The directory above that is this one, or None."""
+        """Returns the same directory higher up in the tree, or None."""
         above = self.parent
         top = self
         while above is not None:
@@ -122,16 +122,16 @@ def _physical_parent(class_folder: str, identity: tuple[int, int]) -> Directory 
 
 
 class FolderScan:
-    """One look at a folder.
+    """One scan of a folder.
 
     Args:
         root: The folder.
-        extensions: In lower case; files with another one are no samples. None: every file is one.
-        known: An earlier look at the same folder.
+        extensions: In lower case; files with other ones are no samples. None: every file is one.
+        known: An earlier scan of the same folder.
         changed: Numbers of the directories of `known` that have to be listed again.
 
     Attributes:
-        num_listed: Directories that were listed.
+        num_listed: Number of listed directories.
     """
 
     def __init__(
@@ -149,10 +149,10 @@ class FolderScan:
         self.num_listed = 0
 
     def run(self, is_valid_file: NameFilter | None = None) -> FolderArrays:
-        """The folder as it is.
+        """Returns the folder's current contents.
 
-        What cannot be listed is left out, as ``os.walk`` does by default, and a warning says so. Unlike it, does not
-        enter a directory from below itself.
+        A directory that cannot be listed is left out, as ``os.walk`` does by default, with a warning. Unlike os.walk,
+        the scan does not enter a directory from below itself.
 
         Args:
             is_valid_file: Called with each path, in order; decides which files are samples.
@@ -179,7 +179,7 @@ class FolderScan:
         return _arrays(root, by_class)
 
     def _walk(self, classes: Sequence[Directory], threads: ScanThreads) -> list[list[Directory]]:
-        """The directories of each class, itself included, in any order."""
+        """Returns the directories of each class, including its own, in any order."""
         by_class: list[list[Directory]] = [[] for _ in classes]
         level = list(enumerate(classes))
         while level:
@@ -190,7 +190,7 @@ class FolderScan:
         return by_class
 
     def _list_root(self) -> Listing:
-        """The classes, as torchvision finds them: what it does not catch is raised here, too."""
+        """Returns the classes, found like torchvision's; errors that it does not catch are raised here, too."""
         self.num_listed += 1
         status = os.stat(self._root)
         state = (status.st_mtime_ns, status.st_ctime_ns, _signed(status.st_ino))
@@ -209,7 +209,7 @@ class FolderScan:
         return Listing(state, flags, directories)
 
     def _list(self, directories: Sequence[Directory], threads: ScanThreads) -> None:
-        """Gives each its listing, where it is known without asking the system."""
+        """Gives each directory its listing, without asking the system if it is known."""
         to_list = []
         for directory in directories:
             if (known := self._known.get(directory.name)) is not None:
@@ -271,11 +271,11 @@ def _signed(inode: int) -> int:
 
 
 def _unchanged_listings(table: FolderTable, changed: Sequence[int]) -> dict[str, Listing]:
-    """What is known of the directories that are not in `changed`, by their path below the root."""
+    """Returns the known listings of directories not in `changed`, by their path below the root."""
     rows, starts = table.arrays.directories, table.arrays.starts
     paths = [table.directory(number) for number in range(table.num_directories)]
     to_list = {paths[number] for number in changed}
-    # A link whose directory is not there any more is a file of the directory above.
+    # A link whose target is no longer a directory is a file of the directory above.
     to_list |= {_parent(paths[number]) for number in changed if rows[number, 4] & IS_LINK}
     children: dict[str, list[tuple[str, bool]]] = {path: [] for path in paths}
     for path, flags in zip(paths[1:], rows[1:, 4].tolist(), strict=True):
@@ -301,7 +301,7 @@ def _parent(path: str) -> str:
 
 
 def _children(directory: Directory) -> Iterator[Directory]:
-    """The directories to go on with."""
+    """Yields the subdirectories to enter."""
     for name, is_link in directory.listing.directories:
         child = directory.child(name, is_link)
         if not _leads_back(child):
@@ -315,7 +315,7 @@ def _leads_back(directory: Directory) -> bool:
         return False
     try:
         container = directory.containing()
-    except OSError:  # removed since it was listed; listing it will say so
+    except OSError:  # removed since it was listed; listing it will report that
         return False
     if container is not None:
         warnings.warn(

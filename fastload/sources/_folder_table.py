@@ -1,4 +1,4 @@
-"""The files of a folder by directory, in the bytes of an index file: about 25 bytes for a file of ImageNet."""
+"""A folder's files by directory, in the format of an index file: about 25 bytes per file of ImageNet."""
 
 from __future__ import annotations
 
@@ -21,47 +21,47 @@ from fastload.sources._sample_table import SampleTable
 
 _MAGIC = b"FLFOLDER"
 _VERSION = 1
-# In this machine's byte order, which the arrays have too: a file of another order does not fit, as one of another
-# version. Magic, version, mark, then bytes of the key, directories, samples, bytes of paths, of names, then the
-# checksums of all that follows the header, and of the header before itself.
+# In this machine's byte order, as are the arrays: a file with another order does not fit, like one of another version.
+# Magic, version, mark, then sizes in bytes or counts: key, directories, samples, paths, names; then the checksums of
+# everything after the header, and of the header before itself.
 _HEADER = struct.Struct("=8sIIQQQQQII")
 _BYTE_ORDER_MARK = 0x01020304
 _ALIGNMENT = 8
 
 # Flags of a directory.
-IS_RECENT = 1  # it changed so short before it was listed that a later change may have left the same time
-IS_UNSURE = 2  # what it holds depends on more than its own contents: links that lead nowhere or back, no permission
-IS_ON_FUSE = 4  # some of these file systems do not tell by a directory's times that a file came or went
+IS_RECENT = 1  # it changed so shortly before its listing that a later change may have left the same time
+IS_UNSURE = 2  # its samples depend on more than its own contents: links that lead nowhere or back, no permission
+IS_ON_FUSE = 4  # some of these file systems keep a directory's times when a file is added or removed
 IS_LINK = 8  # in the directory above
 _ALL_FLAGS = IS_RECENT | IS_UNSURE | IS_ON_FUSE | IS_LINK
 
-# The kernel's numbers: a Python that was built with old headers does not have all of their names.
+# The kernel's numbers: a Python built with old headers lacks some of their names.
 _F_ADD_SEALS, _F_GET_SEALS = 1033, 1034
-# Of memory that goes to other processes: nobody can add seals, shorten, lengthen or write it, whoever gets at its
-# descriptor.
+# Seals of memory that goes to other processes: no holder of its descriptor can add seals, shorten, lengthen or write
+# it.
 _SEALS = 1 | 2 | 4 | 8
-# More than a hundred million files. A file that is larger is none of ours, and is not read into memory.
+# This is more than a hundred million files. A larger file is not ours, and is not read into memory.
 _MAX_FILE_BYTES = 4 << 30
 
 
 class ForeignIndexError(ValueError):
-    """Not an index file of this version and machine, or one of another folder."""
+    """Not an index file of this version and machine, or of another folder."""
 
 
 class DamagedIndexError(ValueError):
-    """An index file whose bytes are not those that were written."""
+    """An index file whose bytes have changed since they were written."""
 
 
 @dataclass(frozen=True)
 class FolderArrays:
-    """What a table is made of, in the order of an index file; what is in an array has the order of the samples.
+    """The contents of a table, in the order of an index file; each array is in the order of the samples.
 
     Attributes:
         directories: int64 [n, 5]: mtime and ctime in ns, inode, label, flags. The first is the root, with label -1.
         starts: int64 [n + 1, 3]: first sample, byte of `names` and byte of `paths`; the last row is the end.
-        paths: uint8, of the directories, below the root, each with a slash at its end; the root's is empty.
-        name_ends: uint32 [samples]: where a sample's name ends, counted from the start of its directory's names.
-        names: uint8, of the samples, one after the other.
+        paths: uint8, paths of the directories below the root, each with a slash at its end; the root's is empty.
+        name_ends: uint32 [samples]: end of each sample's name, counted from the start of its directory's names.
+        names: uint8, concatenated names of the samples.
     """
 
     directories: NDArray[np.int64]
@@ -72,7 +72,7 @@ class FolderArrays:
 
 
 def pack(key: bytes, arrays: FolderArrays) -> bytes:
-    """The bytes of an index file."""
+    """Returns the bytes of an index file."""
     sections = [memoryview(key), *(array.reshape(-1).view(np.uint8).data for array in vars(arrays).values())]
     payload = b"".join(piece for section in sections for piece in (section, bytes(-section.nbytes % _ALIGNMENT)))
     counts = len(key), len(arrays.directories), len(arrays.name_ends), len(arrays.paths), len(arrays.names)
@@ -81,10 +81,10 @@ def pack(key: bytes, arrays: FolderArrays) -> bytes:
 
 
 def unpack(blob: memoryview) -> tuple[bytes, FolderArrays]:
-    """Key and arrays of an index file; the arrays are views of `blob`.
+    """Returns the key and arrays of an index file; the arrays are views of `blob`.
 
     Raises:
-        ForeignIndexError, DamagedIndexError
+        ForeignIndexError, DamagedIndexError: `blob` is not an index file of this version, or is damaged.
     """
     sizes, payload_crc = _read_header(blob)
     if len(blob) != (expected := _file_bytes(sizes)):
@@ -106,7 +106,7 @@ def unpack(blob: memoryview) -> tuple[bytes, FolderArrays]:
 
 
 def _read_header(start: bytes | memoryview) -> tuple[tuple[int, ...], int]:
-    """Bytes of each section of an index file that begins with `start`, and the checksum of all of them."""
+    """Returns the size of each section of an index file that begins with `start`, and the checksum of all."""
     if len(start) < _HEADER.size:
         raise DamagedIndexError(f"it has only {len(start)} bytes")
     magic, version, mark, *counts, payload_crc, header_crc = _HEADER.unpack_from(start)
@@ -128,12 +128,12 @@ def _file_bytes(sizes: tuple[int, ...]) -> int:
 
 
 def _contents(fd: int) -> mmap.mmap:
-    """The bytes of an index file, of which it is known that nobody changes them any more.
+    """Returns the bytes of an index file, which no one can change any more.
 
-    A file is read, into memory of this process: another program may cut it, and what was mapped of it would be gone.
+    A file is read into this process's memory: another program may truncate it, and mapped bytes would be gone.
 
     Raises:
-        ForeignIndexError, DamagedIndexError: Its first bytes say that it is none, or of another size.
+        ForeignIndexError, DamagedIndexError: By its first bytes it is no such file, or has another size.
         OSError: It cannot be read.
     """
     size = os.fstat(fd).st_size
@@ -145,8 +145,8 @@ def _contents(fd: int) -> mmap.mmap:
     if _is_sealed(fd):
         return mmap.mmap(fd, 0, prot=mmap.PROT_READ)
     contents = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    with contextlib.suppress(AttributeError, OSError):  # not every kernel and Python has them
-        contents.madvise(mmap.MADV_HUGEPAGE)  # else the page faults take as long as all other work of a start
+    with contextlib.suppress(AttributeError, OSError):  # some kernels and Pythons lack them
+        contents.madvise(mmap.MADV_HUGEPAGE)  # otherwise page faults take as long as all other work of a start
     done = 0
     with memoryview(contents) as view:
         while done < size:
@@ -161,25 +161,25 @@ def _contents(fd: int) -> mmap.mmap:
 def _is_sealed(fd: int) -> bool:
     try:
         return fcntl.fcntl(fd, _F_GET_SEALS) & _SEALS == _SEALS
-    except OSError:  # no memory, but a file
+    except OSError:  # a file, not sealed memory
         return False
 
 
 class FolderTable(SampleTable):
     """Names and labels of the files below a folder.
 
-    Sent to a process that is being spawned it goes as a file descriptor, whose pages all processes share; pickled
+    Sent to a process that is being spawned, it goes as a file descriptor whose pages all processes share; pickled
     otherwise, with all its bytes.
 
     Attributes:
-        key: What the table is of: its folder and how that was listed.
+        key: Identity of the table: its folder and how that was listed.
         arrays: Its contents.
     """
 
     index: _native.FolderIndex
 
     def __init__(self, root: str, blob: bytes | mmap.mmap) -> None:
-        """`root` stands before every path, in the form that the user gave.
+        """Makes a table whose paths begin with `root`, in the user's form.
 
         Raises:
             ForeignIndexError, DamagedIndexError: `blob` is not what `pack` makes.
@@ -188,7 +188,7 @@ class FolderTable(SampleTable):
         self._blob = blob
         self._shared_fd: int | None = None
         self.key, self.arrays = unpack(memoryview(blob).toreadonly())
-        # A path of torchvision is os.path.join(root, ...), whatever the form of `root`.
+        # torchvision's paths are os.path.join(root, ...), whatever the form of `root`.
         prefix = os.fsencode(os.path.join(root, ""))  # noqa: PTH118
         try:
             self.index = _native.FolderIndex(root=prefix, **vars(self.arrays))
@@ -197,9 +197,9 @@ class FolderTable(SampleTable):
 
     @classmethod
     def of_file(cls, root: str, fd: int) -> FolderTable:
-        """The table in the open index file `fd`, which stays the caller's.
+        """Returns the table in the open index file `fd`, which stays the caller's.
 
-        What `_descriptor` of another process gives is mapped, so that processes share it; a file is read.
+        The memory of another process's `_descriptor` is mapped, so that processes share it; a file is read.
 
         Raises:
             ForeignIndexError, DamagedIndexError: It holds something else.
@@ -208,19 +208,19 @@ class FolderTable(SampleTable):
         return cls(root, _contents(fd))
 
     def check(self) -> None:
-        """Looks at what a scan is sure to give, and native code does not need.
+        """Checks properties that every scan guarantees and native code does not need.
 
         Raises:
-            DamagedIndexError: These are not classes, or flags, of a scan.
+            DamagedIndexError: No scan gives these classes or flags.
         """
         names = self.class_names()
         if names != sorted(names):
             raise DamagedIndexError("its classes are not in order")
         if np.any(self.arrays.directories[:, 4] & ~_ALL_FLAGS):
-            raise DamagedIndexError("a directory has flags that there are not")
+            raise DamagedIndexError("a directory has unknown flags")
 
     def labels_of(self, files: NDArray[np.int64]) -> NDArray[np.int64]:
-        # Of directories that begin at the same sample the last one has it: those before it have none.
+        # If several directories begin at the same sample, the last one has it: those before it have none.
         directories = np.searchsorted(self.arrays.starts[:, 0], files, side="right") - 1
         labels: NDArray[np.int64] = self.arrays.directories[directories, 3]
         return labels
@@ -230,7 +230,7 @@ class FolderTable(SampleTable):
 
     @property
     def blob(self) -> memoryview:
-        """As `pack` made it."""
+        """The bytes, in `pack`'s format."""
         return memoryview(self._blob).toreadonly()
 
     @property
@@ -238,7 +238,7 @@ class FolderTable(SampleTable):
         return len(self.arrays.directories)
 
     def num_samples_by_directory(self) -> NDArray[np.int64]:
-        """Samples of each directory, without those of the directories in it."""
+        """Returns the number of samples directly in each directory."""
         return np.diff(self.arrays.starts[:, 0])
 
     def num_samples_by_class(self) -> NDArray[np.int64]:
@@ -248,12 +248,12 @@ class FolderTable(SampleTable):
         return counts
 
     def directory(self, number: int) -> str:
-        """Path of a directory below the root, without a slash at its end; that of the root is empty."""
+        """Returns the path of a directory below the root, without a slash at its end; the root's is empty."""
         begin, end = self.arrays.starts[number : number + 2, 2]
         return os.fsdecode(bytes(self.arrays.paths[begin : max(begin, end - 1)]))
 
     def class_names(self) -> list[str]:
-        """In the order of their labels."""
+        """Returns the class names in the order of their labels."""
         _, first = np.unique(self.arrays.directories[:, 3], return_index=True)
         return [self.directory(number) for number in first[1:]]
 
@@ -263,7 +263,7 @@ class FolderTable(SampleTable):
         return _table_of_descriptor, (self.root, multiprocessing.reduction.DupFd(self._descriptor()))
 
     def _descriptor(self) -> int:
-        """A descriptor of memory with the table's bytes, made once and kept for other processes."""
+        """Returns a descriptor of memory with the table's bytes, made once and kept for other processes."""
         if self._shared_fd is None:
             fd = os.memfd_create("fastload-folder-index", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
             with open(fd, "wb", closefd=False) as memory:

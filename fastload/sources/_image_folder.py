@@ -14,7 +14,7 @@ from fastload.sources._folder_scan import FolderScan
 from fastload.sources._folder_table import FolderTable, pack
 from fastload.sources._path_dataset import PathDataset
 
-# os.path works on the strings as given; pathlib would normalise them and so change the samples.
+# os.path uses the strings as given; pathlib would normalise them and so change the samples.
 # ruff: noqa: PTH111
 
 IMG_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
@@ -23,38 +23,38 @@ IMG_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tif
 class ImageFolder(PathDataset):
     """Images laid out as ``root/class_name/**/image.ext``.
 
-    Classes, their numbers, the samples and their order are those of ``torchvision.datasets.ImageFolder``, with one
-    exception: a linked directory that contains the link is not entered again (torchvision goes round until the
-    system refuses, about 40 times); a warning names it. So does one where a directory cannot be listed, whose files are
-    left out here as there. It is no subclass of torchvision's, which need not be installed.
+    Classes, their numbers, the samples and their order equal ``torchvision.datasets.ImageFolder``'s, with one
+    exception: a linked directory that contains the link is not entered again (torchvision repeats it until the system
+    refuses, about 40 times), and a warning names it. A directory that cannot be listed also causes a warning; its
+    files are left out, as in torchvision. The class does not derive from torchvision's, which need not be installed.
 
-    The folder is listed by threads, and what was found is kept in an index file in the cache folder
-    ($FASTLOAD_CACHE, else fastload in $XDG_CACHE_HOME or ~/.cache). The next start lists only the directories whose
-    modification or change time differs, or that changed less than a minute before they were listed.
+    Threads list the folder, and the result is kept in an index file in the cache folder ($FASTLOAD_CACHE, else fastload
+    in $XDG_CACHE_HOME or ~/.cache). The next start lists only directories whose modification or change time differs, or
+    that changed less than a minute before they were listed.
 
     Args:
         root: The folder; ``~`` is expanded.
         transform: Called with the PIL RGB image of a sample.
-        target_transform: Called with the label of a sample. With one the data set is loaded in Python.
-        loader: Called with the path of a sample; with one of your own the data set is loaded in Python. Default: as
-            torchvision's ``pil_loader``.
-        is_valid_file: Called with each path; decides instead of the file extension. With one there is no index file.
+        target_transform: Called with the label of a sample. With one, the data set is loaded in Python.
+        loader: Called with the path of a sample; with a loader of your own, the data set is loaded in Python. Default:
+            like torchvision's ``pil_loader``.
+        is_valid_file: Called with each path; decides instead of the file extension. With one, there is no index file.
         allow_empty: Accept classes without a valid file.
         index: "auto": as above, but directories on a FUSE file system are always listed, because some of these keep a
-            directory's times when its contents change. "trust": believe the times there, too. "off": no index file.
+            directory's times when its contents change. "trust": trust the times there, too. "off": no index file.
 
     Attributes:
-        root: As given, expanded.
+        root: The argument, expanded.
         classes: Class names, sorted.
-        class_to_idx: Class name to label.
+        class_to_idx: Class name -> label.
         samples, imgs: (path, label) of each sample: a view, equal to the list, that cannot be changed in place.
-        targets: Label of each sample, such a view.
-        loader, extensions: As torchvision's.
+        targets: Label of each sample, also a view.
+        loader, extensions: Like torchvision's.
 
     Raises:
         FileNotFoundError: `root` is missing or has no class folder, or a class has no valid file.
-        TypeError: `root` is no file name, or one of bytes.
-        ValueError: `index` is none of the above.
+        TypeError: `root` is not a file name, or is bytes.
+        ValueError: `index` is not one of the above.
 
     Example:
         >>> dataset = fastload.ImageFolder("train")

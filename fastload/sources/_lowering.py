@@ -1,7 +1,7 @@
-"""From a data set object to a table of files, where every sample is exactly "decode a file, transform it, pair with
+"""Lowers a data set object to a table of files in which every sample is exactly "decode a file, transform it, pair with
 label".
 
-torchvision is looked up among the loaded modules and never imported: a data set of its types brings it along.
+torchvision is looked up among the loaded modules and never imported: a data set of its types has loaded it.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _NATIVE = (
     "torchvision.datasets.ImageFolder and DatasetFolder, also with methods of one's own that do not make samples, "
     "fastload.ImageFolder, fastload.ImageFiles, and torch's Subset and ConcatDataset of these"
 )
-# What a class derived from torchvision's may not have of its own: what makes a sample, and what may come in the place
-# of the attributes that it is made of.
+# Members that a class derived from torchvision's must not define: those that make a sample, and those that could hide
+# the attributes used for it.
 _MAKE_SAMPLES = frozenset(
     {
         *("__getitem__", "__getitems__", "__iter__", "__len__", "__getattr__", "__getattribute__"),
@@ -39,12 +39,12 @@ _MAKE_SAMPLES = frozenset(
     }
 )
 
-# A function that gives the PIL RGB image of the file with this name, as torchvision's pil_loader does.
+# A function that returns the PIL RGB image of the file with this name, like torchvision's pil_loader.
 PilLoader = Callable[[str], Any]
 
 
 class NotLoweredError(Exception):
-    """Why a data set is loaded in Python, as a sentence without a full stop."""
+    """Tells why a data set is loaded in Python, as a sentence without a full stop."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,13 +53,13 @@ class LoweredSource:
 
     Attributes:
         table: Names and labels of the files.
-        index_map: int64, file of each sample (0 <= file < len(table)), or None where sample i is file i.
-        transforms: The transform objects of its parts, called with a PIL RGB image; None: none. Each once; more than
-            one only for a ConcatDataset, and then it is this source's transform only if all of them do the same.
+        index_map: int64, file of each sample (0 <= file < len(table)), or None if sample i is file i.
+        transforms: The transform objects of its parts, each once, called with a PIL RGB image; None: none. There is
+            more than one only for a ConcatDataset; the source then has a transform only if all of them do the same.
         target_transform: Called with the label, a Python int, after the transform; None: none.
-        is_concatenation: Whether the data set is a ConcatDataset, which has its own words for a negative index.
+        is_concatenation: Whether the data set is a ConcatDataset, which has its own error for a negative index.
         finds_all_first: Whether a bad index keeps every sample of its batch from being loaded: a Subset of a Subset
-            looks all indices up before the first sample, other data sets one after the other.
+            looks up all indices before the first sample, other data sets one after another.
     """
 
     table: SampleTable
@@ -79,20 +79,20 @@ class LoweredSource:
         return len(self.table if self.index_map is None else self.index_map)
 
     def is_current(self) -> bool:
-        """Whether the data set still is what was lowered; else lower it again.
+        """Returns whether the data set still is what was lowered; if not, lower it again.
 
-        Compares with a shallow copy of the data set's own lists: exact, and about a nanosecond a sample. What happens
-        inside the transform object is not seen here; lower the transform again at each epoch.
+        Compares with a shallow copy of the data set's own lists: exact, and about a nanosecond per sample. Changes
+        inside the transform object are not noticed here; lower the transform again at each epoch.
         """
         return all(check() for check in self._checks)
 
     def num_valid(self, indices: NDArray[np.int64]) -> int:
-        """How many of `indices`, from the first one on, `files` takes."""
+        """Returns how many of `indices`, from the first one on, `files` accepts."""
         outside = (indices < -len(self)) | (indices >= len(self))
         return int(outside.argmax()) if outside.any() else len(indices)
 
     def files(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """File of each data set index; negative indices count from the end, as in the data set's list.
+        """Returns the file of each data set index; negative indices count from the end, as in the data set's list.
 
         Raises:
             IndexError, ValueError: An index is out of range, with the type and text of the data set's own.
@@ -104,7 +104,7 @@ class LoweredSource:
         return indices if self.index_map is None else self.index_map[indices]
 
     def file(self, index: int) -> int:
-        """The same for one index."""
+        """Returns the file of one index."""
         length = len(self)
         position = index + length if index < 0 else index
         if not 0 <= position < length:
@@ -118,17 +118,17 @@ class LoweredSource:
 
 
 def lower_dataset(dataset: object, own_loaders: Sequence[PilLoader] = ()) -> LoweredSource:
-    """Lower `dataset` if its type is exactly one known and nothing about it was overridden.
+    """Lowers `dataset` if its type is exactly one known and nothing about it was overridden.
 
-    Looks at each of torchvision's samples once, which takes some nanoseconds, and makes nothing of it. Nothing of the
-    data set is called, except ``torch.Tensor.numpy`` and the like on a Subset's indices.
+    Looks at each of torchvision's samples once, which takes some nanoseconds, without making any. Calls no code of the
+    data set except ``torch.Tensor.numpy`` and the like on a Subset's indices.
 
     Args:
         dataset: Any object.
-        own_loaders: Functions that a torchvision data set may have for a loader besides torchvision's own.
+        own_loaders: Functions that a torchvision data set may have as its loader besides torchvision's own.
 
     Raises:
-        NotLoweredError: It is another, or something about it was overridden.
+        NotLoweredError: Its type is unknown, or something about it was overridden.
     """
     try:
         return _lower(dataset, own_loaders)
@@ -150,13 +150,13 @@ def _lower(dataset: object, own_loaders: Sequence[PilLoader]) -> LoweredSource:
 
 
 def is_torchvisions_folder(dataset: object) -> bool:
-    """Whether it is a torchvision DatasetFolder, or of a class derived from that."""
+    """Returns whether it is a torchvision DatasetFolder, or of a class derived from that."""
     folder_module = sys.modules.get("torchvision.datasets.folder")
     return folder_module is not None and isinstance(dataset, folder_module.DatasetFolder)
 
 
 def _unchanged(dataset: object, names: Sequence[str], check: Callable[[], None]) -> Callable[[], bool]:
-    """What says whether `check` still raises nothing and these attributes of `dataset` are the same objects."""
+    """Returns a function: does `check` still raise nothing, and are these attributes the same objects?"""
     values = [getattr(dataset, name) for name in names]
 
     def is_same() -> bool:
@@ -173,7 +173,7 @@ def _lower_own(dataset: PathDataset, own_loaders: Sequence[PilLoader]) -> Lowere
     def check() -> None:
         _refuse_overrides(dataset)
         if not any(dataset.loader is known for known in (open_rgb, *own_loaders)):
-            raise NotLoweredError(f"{type(dataset).__name__} has a loader of its own, which runs in Python")
+            raise NotLoweredError(f"{type(dataset).__name__} has its own loader, which runs in Python")
         if dataset.loader is open_rgb:
             _refuse_replaced_opening()
 
@@ -199,14 +199,14 @@ def _lower_torchvision(dataset: Any, folder_module: ModuleType, own_loaders: Seq
 
 
 def _check_torchvision(dataset: Any, folder_module: ModuleType, own_loaders: Sequence[PilLoader]) -> None:
-    """Refuse a folder that would do anything else than pil_loader, transform and label."""
+    """Refuses a folder that does anything but pil_loader, transform and label."""
     _refuse_overrides(dataset)
     _refuse_own_samples(type(dataset), folder_module)
     kind, loader = type(dataset), dataset.loader
     own = [kind.__getitem__, *([] if _counts_samples(kind.__len__) else [kind.__len__])]
     if not any(loader is known for known in own_loaders):
         if loader is not folder_module.default_loader and loader is not folder_module.pil_loader:
-            raise NotLoweredError(f"{kind.__name__} has a loader of its own, which runs in Python")
+            raise NotLoweredError(f"{kind.__name__} has its own loader, which runs in Python")
         own += [folder_module.default_loader, folder_module.pil_loader]
         _refuse_replaced_opening()
     for function in own:
@@ -224,27 +224,27 @@ def _refuse_replaced_opening() -> None:
 
 
 def _refuse_own_samples(kind: type, folder_module: ModuleType) -> None:
-    """Refuse a class derived from torchvision's that says itself what its samples are."""
+    """Refuses a class derived from torchvision's that defines what its samples are."""
     torchvisions = (*folder_module.ImageFolder.__mro__, *folder_module.DatasetFolder.__mro__)
     for base in kind.__mro__:
         own = set() if base in torchvisions else vars(base).keys() & _MAKE_SAMPLES
         if _counts_samples(vars(base).get("__len__")):
             own -= {"__len__"}
         if own:
-            raise NotLoweredError(f"{_class_name(kind)} has a {min(own)} of its own, which may make other samples")
+            raise NotLoweredError(f"{_class_name(kind)} has its own {min(own)}, which may make other samples")
 
 
 def _counts_samples(length: Any) -> bool:
-    """Whether it is the ``__len__`` of EuroSAT, the one class of torchvision's that has its own for the same."""
+    """Returns whether it is EuroSAT's ``__len__``, torchvision's only override, which does the same."""
     home = sys.modules.get("torchvision.datasets.eurosat")
     is_its = isinstance(length, FunctionType) and home is not None and length.__globals__ is vars(home)
     return is_its and length.__code__.co_names == ("len", "samples")
 
 
 def _table_of(samples: list[Any], kind: str) -> tuple[SampleTable, Callable[[list[Any]], bool]]:
-    """The table of torchvision's samples, and what says whether a list still has them.
+    """Returns the table of torchvision's samples, and a function that tells whether a list still has these samples.
 
-    Only of immutable pairs: a changed element would escape the comparison of lists.
+    Accepts only immutable pairs: a changed element would escape the comparison of lists.
     """
     if (listed := ListedTable.of(samples)) is not None:
         return listed, listed.has_samples
@@ -291,7 +291,7 @@ def _lower_concatenation(dataset: ConcatDataset[Any], own_loaders: Sequence[PilL
         raise NotLoweredError("ConcatDataset.datasets is not a list of data sets")
     parts = dataset.datasets.copy()
     sources = [_lower(part, own_loaders) for part in parts]
-    # torch keeps the sizes of the time when the object was made, and looks indices up in them.
+    # torch keeps the sizes from when the object was made, and looks indices up in them.
     sizes = list(itertools.accumulate(map(len, sources)))
     if dataset.cumulative_sizes != sizes:
         raise NotLoweredError("the parts of the ConcatDataset have changed their lengths since it was made")
@@ -365,7 +365,7 @@ def _equal_indices(current: Any, snapshot: Any) -> bool:
 
 
 def _refuse_overrides(dataset: object) -> None:
-    """Refuse an object that hides what its class does, or a class that looks its samples up in another way."""
+    """Refuses an object that hides methods of its class, or a class that looks its samples up in another way."""
     if names := vars(dataset).keys() & {"__getitem__", "__getitems__", "__len__"}:
         raise NotLoweredError(f"{min(names)} was overridden on this {_class_name(type(dataset))} object")
     if type(dataset) is not Subset and hasattr(type(dataset), "__getitems__"):

@@ -24,10 +24,10 @@ class PathDataset(Dataset[tuple[Any, Any]]):
     """(transformed RGB image, label) for each file of a table.
 
     Attributes:
-        root: The folder it was made of, if it was.
+        root: The folder that it was made from, if any.
         transform: Called with the image, or None. May be replaced at any time.
         target_transform: Called with the label, or None. May be replaced at any time.
-        loader: Called with the path of a sample; gives the image, a PIL RGB one if it is the default.
+        loader: Called with the path of a sample; returns the image, the default loader a PIL RGB one.
     """
 
     root: str | None = None
@@ -48,11 +48,11 @@ class PathDataset(Dataset[tuple[Any, Any]]):
         return len(self._table)
 
     def __getitem__(self, index: SupportsIndex) -> tuple[Any, Any]:
-        """Read, decode and transform sample `index`; negative counts from the end.
+        """Reads, decodes and transforms sample `index`; negative counts from the end.
 
         Raises:
             IndexError: `index` is out of range.
-            OSError: The file cannot be read or decoded; as ``PIL.Image.open`` words it.
+            OSError: The file cannot be read or decoded; the text is ``PIL.Image.open``'s.
         """
         path, label = self._table.sample(_position(index, len(self._table)))
         return StandardTransform(self.transform, self.target_transform)(self.loader(path), label)
@@ -65,19 +65,19 @@ class PathDataset(Dataset[tuple[Any, Any]]):
 
     @property
     def transforms(self) -> StandardTransform | None:
-        """Both transforms as one function of image and label; None where there is neither."""
+        """The two transforms as one function of image and label; None if there is neither."""
         if self.transform is None and self.target_transform is None:
             return None
         return StandardTransform(self.transform, self.target_transform)
 
     @property
     def path_table(self) -> SampleTable:
-        """Names and labels in their compact form."""
+        """The names and labels in their compact form."""
         return self._table
 
     @property
     def samples(self) -> Sequence[tuple[str, int]]:
-        """(path, label) of each sample: a view that makes each pair when it is asked for.
+        """The (path, label) of each sample: a view that makes each pair on demand.
 
         Assigning a list of pairs replaces paths and labels.
         """
@@ -94,7 +94,7 @@ class PathDataset(Dataset[tuple[Any, Any]]):
 
     @property
     def targets(self) -> Sequence[int]:
-        """Label of each sample, a view; ``numpy.asarray`` of it is an int64 copy."""
+        """The label of each sample, as a view; ``numpy.asarray`` of it is an int64 copy."""
         return TargetView(self._table)
 
 
@@ -109,11 +109,11 @@ class ImageFiles(PathDataset):
     Attributes:
         root: None; the paths are the files'.
         samples, imgs: (path, label) of each sample: a view, equal to the list, that cannot be changed in place.
-        targets: Label of each sample, such a view.
+        targets: Label of each sample, also a view.
 
     Raises:
         ValueError: `paths` and `labels` differ in length, or a path holds a zero byte.
-        TypeError: A path is no file name, or a label not an int.
+        TypeError: A path is not a file name, or a label not an int.
         OverflowError: A label has more than 64 bits.
 
     Example:
@@ -172,7 +172,7 @@ class _TableView(Sequence[_Item]):
 
     @abstractmethod
     def _item(self, position: int) -> _Item:
-        """Item at `position`, 0 <= position < len."""
+        """Returns the item at `position`, 0 <= position < len."""
 
     def __len__(self) -> int:
         return len(self._table)
@@ -219,7 +219,7 @@ class TargetView(_TableView[int]):
         return self._table.iterate_labels()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        # Always a copy, as of a list: the table must stay as it is.
+        # Always a copy, as for a list: the table must not change.
         return np.array(self._table.all_labels(), dtype=dtype)
 
 
@@ -231,7 +231,7 @@ def _as_name(path: Any) -> str:
 
 
 def _position(index: SupportsIndex, length: int) -> int:
-    """`index` as list indexing reads it, in 0 <= position < length."""
+    """Returns `index` as list indexing reads it, in 0 <= position < length."""
     try:
         number = operator.index(index)
     except TypeError:

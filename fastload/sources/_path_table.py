@@ -20,8 +20,8 @@ class PathTable(SampleTable):
     """Names and labels of n files.
 
     Attributes:
-        arena: uint8, all names as the file system's bytes, one after the other, without separators.
-        offsets: int64 [n + 1]; name i is ``arena[offsets[i]:offsets[i + 1]]``. No name holds a zero byte.
+        arena: uint8, all names as the file system's bytes, concatenated without separators.
+        offsets: int64 [n + 1]; name i is ``arena[offsets[i]:offsets[i + 1]]``. No name contains a zero byte.
         labels: int64 [n].
     """
 
@@ -36,10 +36,10 @@ class PathTable(SampleTable):
 
     @classmethod
     def from_samples(cls, samples: Iterable[tuple[str, int]]) -> PathTable:
-        """Build from (path, label) pairs; the work per sample is done by joins and numpy, not by Python code.
+        """Builds a table from (path, label) pairs; joins and numpy do the work per sample, not Python code.
 
         Raises:
-            ValueError: A path holds a zero byte.
+            ValueError: A path contains a zero byte.
             TypeError: A path is not str or a label not an int.
             OverflowError: A label does not fit in 64 bits.
             UnicodeEncodeError: A path cannot be a file name.
@@ -63,7 +63,7 @@ class PathTable(SampleTable):
 
 
 def _as_names(paths: Sequence[str]) -> tuple[bytes, NDArray[np.int64]]:
-    """The bytes of `paths`, one after the other, and the length of each."""
+    """Returns the concatenated bytes of `paths`, and the length of each."""
     # One join and one encode for all; the zero bytes between the names then give their lengths.
     joined = np.frombuffer(os.fsencode("\0".join(paths) + "\0"), dtype=np.uint8)
     ends = np.flatnonzero(joined == 0)

@@ -18,10 +18,10 @@ _Call = tuple[Future[Any], Callable[[Any], Any], Any]
 
 
 class ScanThreads:
-    """At most `most` threads, started when they are needed; fewer where the system refuses more.
+    """At most `most` threads, started when they are needed; fewer if the system refuses more.
 
-    A context manager. At its end the threads end, and are waited for; where an exception ends it, such as an interrupt,
-    what was not begun is left out, and what was begun is not waited for.
+    A context manager. At its end the threads end and are joined. If an exception ends it, such as an interrupt, calls
+    that have not begun are dropped, and those that have are not waited for.
     """
 
     def __init__(self, most: int) -> None:
@@ -44,7 +44,7 @@ class ScanThreads:
                 thread.join()
 
     def map(self, function: Callable[[_Item], _Result], items: Sequence[_Item]) -> Iterator[_Result]:
-        """`function` of each item, in order; called by the caller's thread where there is no other."""
+        """Yields `function` of each item, in order; the caller's thread calls it if there is no other."""
         self._start(min(len(items), self._most))
         if not self._threads:
             return map(function, items)
@@ -59,7 +59,7 @@ class ScanThreads:
             thread = StartedThread(target=_run, args=(self._calls,), name="fastload-scan")
             try:
                 thread.start()
-            except RuntimeError:  # a limit on processes; what there is does the work
+            except RuntimeError:  # a limit on processes; the existing threads do the work
                 self._most = len(self._threads)
                 return
             self._threads.append(thread)
@@ -70,6 +70,6 @@ def _run(calls: queue.SimpleQueue[_Call | None]) -> None:
         future, function, item = call
         try:
             future.set_result(function(item))
-        except BaseException as error:  # noqa: BLE001 - a thread has no caller; who asks for the result gets it
+        except BaseException as error:  # noqa: BLE001 - a thread has no caller; the reader of the result gets it
             future.set_exception(error)
         del call, future, item

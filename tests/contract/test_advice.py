@@ -65,7 +65,7 @@ def _files(images: ImageFolder) -> fastload.ImageFiles:
 
 
 _Change = tuple[Callable[[ImageFolder], Any], dict[str, Any]]
-# What is told, and what it leads to.
+# A loader, the advice for it, and the loader after the change.
 ADVICE: dict[str, tuple[_Change, str, _Change]] = {
     "own class of a folder": (
         (lambda images: OwnFolder(images.root, VIEW), {}),
@@ -74,34 +74,34 @@ ADVICE: dict[str, tuple[_Change, str, _Change]] = {
     ),
     "own data set": (
         (lambda images: OwnDataset(images.samples), {}),
-        r"fastload\.ImageFiles\(paths, labels, transform\) is native",
+        r"fastload\.ImageFiles\(paths, labels, transform\) is entirely native",
         (_files, {}),
     ),
     "target_transform": (
         (lambda images: _folder(images, target_transform=abs), {}),
-        "target_transform: where it draws nothing",
+        "target_transform: if it draws nothing",
         (_folder, {}),
     ),
     "collate_fn": ((_folder, {"collate_fn": stacked}), "collate_fn: leave it out", (_folder, {})),
     "batch_size": ((_folder, {"batch_size": None}), "batch_size: with one", (_folder, {"batch_size": 2})),
     "result": (
         (lambda images: _folder(images, transforms.RandomResizedCrop(8)), {}),
-        "transform: end it in ToTensor or PILToTensor; native batches are tensors",
+        "transform: end it with ToTensor or PILToTensor; native batches are tensors",
         (_folder, {}),
     ),
     "no transform": (
         (lambda images: _folder(images, None), {}),
-        "transform: end it in ToTensor or PILToTensor; native batches are tensors",
+        "transform: end it with ToTensor or PILToTensor; native batches are tensors",
         (_folder, {}),
     ),
     "own transform": (
         (lambda images: _folder(images, transforms.Compose([Grey(), VIEW, Grey()])), {}),
-        r"transform .*\.Grey: where one of torchvision's does the same, take that",
+        r"transform .*\.Grey: if a torchvision transform does the same, use that",
         (lambda images: _folder(images, transforms.Compose([transforms.Grayscale(3), VIEW])), {}),
     ),
     "views": (
         (lambda images: _folder(images, Views()), {}),
-        r"Views gives .* fastload\.MultiView .* \(transform\.view, transform\.small\[0\]\), one for each view",
+        r"Views returns .* fastload\.MultiView .* \(transform\.view, transform\.small\[0\]\) .* one pipeline for each",
         (lambda images: _folder(images, fastload.MultiView([Views().view, Views().small[0]])), {}),
     ),
 }

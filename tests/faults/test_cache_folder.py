@@ -116,7 +116,7 @@ def test_only_a_regular_file_of_ones_own_is_believed(root: Path, run_start: RunC
     listed, words = start()
     assert listed == 4
     assert {WORDS.get(kind, "it is not a regular file")!r} in words[0], words
-    assert "is listed anew" in words[0]
+    assert "is listed again" in words[0]
     if file.is_dir():
         assert "cannot be kept in" in words[1]
     else:

@@ -179,10 +179,10 @@ class DerivesFromOne(NamesInternals):
 
 
 OTHERS = {
-    NamesInternals: r"its __len__\(\) names _index_sampler",
+    NamesInternals: r"its __len__\(\) uses _index_sampler",
     OverridesMore: "it defines _get_iterator",
-    HasArguments: r"its __init__\(\) does not hand all arguments to super\(\).__init__\(\)",
-    DerivesFromOne: r"its __len__\(\) names _index_sampler",
+    HasArguments: r"its __init__\(\) does not pass all arguments to super\(\).__init__\(\)",
+    DerivesFromOne: r"its __len__\(\) uses _index_sampler",
 }
 
 

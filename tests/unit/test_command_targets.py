@@ -61,7 +61,7 @@ def test_a_script_that_misses_its_arguments_says_where_they_go(capsys: pytest.Ca
     errors = capsys.readouterr().err.splitlines()
     assert errors[0].startswith("usage: parses.py [-h]")
     assert errors[-1] == (
-        "fastload explain: error: importing parses.py: SystemExit: 2. Arguments of the script come last, behind --: "
+        "fastload explain: error: importing parses.py: SystemExit: 2. Arguments of the script come last, after --: "
         "fastload ... -- --epochs 1"
     )
 
@@ -70,7 +70,7 @@ def test_a_command_without_a_script_takes_no_arguments_for_one(capsys: pytest.Ca
     with pytest.raises(SystemExit) as exit_:
         main(["info", "--", "abc"])
     assert exit_.value.code == 2
-    assert "what is behind -- is for a script, and info imports none" in capsys.readouterr().err
+    assert "arguments after -- are for a script, and info imports none" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -78,16 +78,16 @@ def test_a_command_without_a_script_takes_no_arguments_for_one(capsys: pytest.Ca
     [
         (
             ("explain", "inside.py:loader"),
-            "inside.py has no 'loader'; it has no loader: where a function makes it, name a function without argum",
+            "inside.py has no 'loader'; it has no loader: if a function makes one, name a function without argum",
         ),
         (("explain", "absent.py:loader"), "no file absent.py in /"),
         (
             ("explain", "parses.py", "--", "abc"),
-            "parses.py is a script: name what is meant in it, as parses.py:name; its ",
+            "parses.py is a script: name the object in it, as parses.py:name; its ",
         ),
         (
             ("bench", "parses.py:", "--", "abc"),
-            "parses.py is a script: name what is meant in it, as parses.py:name; its l",
+            "parses.py is a script: name the object in it, as parses.py:name; its l",
         ),
         (("doctor", "photos"), "photos is a folder, which only bench takes: name a loader over it, as script.py:name"),
         (

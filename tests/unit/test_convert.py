@@ -121,7 +121,7 @@ def arguments(**changes: Any) -> dict[str, Any]:
 
 
 PIXELS = "pixels must be contiguous uint8 [batch, height, width, 3], got "
-TABLE = "table must be contiguous torch.float32 [3, 256], as out is, got "
+TABLE = "table must be contiguous torch.float32 [3, 256] like out, got "
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ TABLE = "table must be contiguous torch.float32 [3, 256], as out is, got "
             {"pixels": torch.zeros((2, 3, 5, 7), dtype=torch.uint8).permute(0, 2, 3, 1)},
             PIXELS + "torch.uint8 [2, 5, 7, 3] with strides [105, 7, 1, 35]",
         ),
-        ({"out": torch.zeros((2, 3, 7, 5))}, "out must be [2, 3, 5, 7] as pixels are, got torch.float32 [2, 3, 7, 5]"),
+        ({"out": torch.zeros((2, 3, 7, 5))}, "out must be [2, 3, 5, 7] like pixels, got torch.float32 [2, 3, 7, 5]"),
         (
             {"out": torch.zeros((2, 3, 5, 7), dtype=torch.complex128)},
             "out must have elements of 1, 2, 4 or 8 bytes, got torch.complex128 [2, 3, 5, 7]",

@@ -64,7 +64,7 @@ def test_message_names_sample_path_stage_cause_and_next_step() -> None:
     error = raised(OSError("image file is truncated (5 bytes not processed)"))
     assert str(error) == (
         "sample 48213 ('train/n014/x.JPEG'): decode: image file is truncated (5 bytes not processed). "
-        "Remove or replace the file; the next batch can still be asked for."
+        "Remove or replace the file; the next batch can still be requested."
     )
     assert (error.path, error.index, error.stage, error.offset) == ("train/n014/x.JPEG", 48213, "decode", None)
     assert error.args == (str(error),)

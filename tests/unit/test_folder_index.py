@@ -362,7 +362,7 @@ def small(tmp_path: Path, cache: Path, settled: None) -> Path:
 def assert_is_made_anew(root: Path, blob: bytes) -> None:
     file, good = file_of(root), FolderTable(str(root), file_of(root).read_bytes())
     file.write_bytes(blob)
-    with pytest.warns(UserWarning, match=r"the index file '.*' is damaged: .* is listed anew"):
+    with pytest.warns(UserWarning, match=r"the index file '.*' is damaged: .* is listed again"):
         assert num_listed(root) == 3
     assert file.read_bytes() == bytes(good.blob)
     assert_like_torchvision(root)
@@ -463,7 +463,7 @@ def test_what_contradicts_the_folder_is_not_believed_behind_any_checksum(small: 
     good = file_of(small).read_bytes()
     forge(small, FORGED[forgery])
     assert file_of(small).read_bytes() != good
-    with pytest.warns(UserWarning, match=r"the index file '.*' is damaged: .* is listed anew"):
+    with pytest.warns(UserWarning, match=r"the index file '.*' is damaged: .* is listed again"):
         assert_like_torchvision(small)
     assert file_of(small).read_bytes() == good
 

@@ -275,7 +275,7 @@ def with_target(folder: datasets.ImageFolder, target_transform: Callable[[int], 
     [
         (
             lambda f: FolderSubclass(f.root),
-            "FolderSubclass has a __getitem__ of its own, which may make other samples",
+            "FolderSubclass has its own __getitem__, which may make other samples",
         ),
         (lambda f: OwnSubclass(f.root), "the data set is test_source_lowering.OwnSubclass"),
         (lambda f: SubsetSubclass(f, [1]), "the data set is test_source_lowering.SubsetSubclass"),
@@ -284,12 +284,12 @@ def with_target(folder: datasets.ImageFolder, target_transform: Callable[[int], 
         (lambda f: ConcatDataset([f, [1, 2]]), "the data set is list"),  # type: ignore[list-item]
         (lambda f: ConcatDataset([f, with_target(f, str)]), "parts have different target_transforms"),
         (lambda f: StackDataset(f, f), "the data set is torch.utils.data.dataset.StackDataset"),
-        (lambda f: datasets.ImageFolder(f.root, loader=Image.open), "ImageFolder has a loader of its own"),
+        (lambda f: datasets.ImageFolder(f.root, loader=Image.open), "ImageFolder has its own loader"),
         (
             lambda f: datasets.DatasetFolder(f.root, Image.open, (".png",)),
-            "DatasetFolder has a loader of its own",
+            "DatasetFolder has its own loader",
         ),
-        (lambda f: datasets.ImageFolder(f.root, loader=pil_loader), "ImageFolder has a loader of its own"),
+        (lambda f: datasets.ImageFolder(f.root, loader=pil_loader), "ImageFolder has its own loader"),
         (lambda f: Subset(f, [0, 10]), "Subset.indices: list index out of range: 10 with 10 samples"),
         (lambda f: Subset(f, [0, True]), "Subset.indices holds a bool"),
         (lambda f: Subset(f, ["0"]), "Subset.indices holds a str"),  # type: ignore[list-item]

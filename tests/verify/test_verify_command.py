@@ -89,7 +89,7 @@ def test_differing_loaders_exit_with_1_and_write_json_and_image(command: Any, tm
     [
         (
             ("loaders.py", "loaders.py:new"),
-            "loaders.py is a script: name what is meant in it, as loaders.py:name; its loa",
+            "loaders.py is a script: name the object in it, as loaders.py:name; its loa",
         ),
         (("missing.py:old", "loaders.py:new"), "no file missing.py"),
         (("missing.module:old", "loaders.py:new"), "importing missing.module: ModuleNotFoundError: No module named"),
