@@ -20,7 +20,8 @@ from fastload.cli._targets import function_of, measurable_loader_of
 
 _DESCRIPTION = """Measures the machine, the files and a loader in parts, says in one sentence what limits it, by how
 much, and what to change, and measures the loader again with that change. It takes less than a minute. Without a
-training step it judges loading alone: give the step's length, a function that makes one, or the stats() of a loader in use."""
+training step it judges loading alone: give the step's length, a function that makes one, or the stats() of a loader
+in use."""
 
 
 def add_to(commands: Any) -> argparse.ArgumentParser:

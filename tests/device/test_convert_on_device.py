@@ -35,7 +35,7 @@ def each_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.usefixtures("each_way")
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_bytes_are_those_of_the_host(dtype: torch.dtype, layout: str) -> None:
+def test_bytes_equal_the_hosts(dtype: torch.dtype, layout: str) -> None:
     table = random_table(dtype)
     for size in [*SIZES, (64, 224, 224)]:
         pixels = random_pixels(*size)

@@ -287,7 +287,7 @@ def test_the_test_image_shows_how_a_decoder_works() -> None:
 def test_without_opencv_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cv2", None)
     with pytest.raises(
-        ImportError, match="needs OpenCV, whose cv2.imread it matches: pip install opencv-python-headless"
+        ImportError, match=r"needs OpenCV, whose cv2\.imread it matches: pip install opencv-python-headless"
     ):
         fastload.imread(tmp_path / "a.jpg")
 

@@ -1,4 +1,4 @@
-"""Epochs in blocks: the order against one that is made list by list, and what each node gets of it."""
+"""Epochs in blocks: the order against one that is made list by list, and the part that each node gets."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def ranks_of(num_nodes: int, per_node: int, length: int, **arguments: Any) -> li
 
 
 def line_of(length: int, epoch: int = 0, **arguments: Any) -> list[int]:
-    """The whole epoch, as one rank gets it."""
+    """Returns the whole epoch, as one rank gets it."""
     (sampler,) = ranks_of(1, 1, length, **arguments)
     sampler.set_epoch(epoch)
     return list(sampler)
 
 
 def raw(count: int, what: bytes, *numbers: int) -> list[int]:
-    """The 64-bit numbers that a permutation sorts by, and what comes behind them."""
+    """Returns the 64-bit numbers by which a permutation sorts, and the numbers after them."""
     name = b"".join(number.to_bytes(8, "little") for number in numbers)
     key = int.from_bytes(hashlib.blake2b(name, digest_size=16, person=what).digest(), "little")
     return [int(number) for number in np.random.Philox(key=key).random_raw(count)]
@@ -47,7 +47,7 @@ def sorted_by(items: list[Any], keys: list[int]) -> list[Any]:
 def plain_line(
     length: int, epoch: int, block_size: int, window_blocks: int, canonical_nodes: int, shuffle: bool, seed: int
 ) -> list[int]:
-    """The order as the documentation tells it, one sample after the other."""
+    """Returns the order that the documentation describes, made one sample after another."""
     blocks = [list(range(length))[first : first + block_size] for first in range(0, length, block_size)]
     if shuffle:
         blocks = sorted_by(blocks, raw(len(blocks), b"line", seed))
@@ -73,7 +73,7 @@ def plain_line(
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_an_epoch_is_the_one_that_the_documentation_tells(seed: int) -> None:
+def test_an_epoch_is_the_one_that_the_documentation_describes(seed: int) -> None:
     draw = random.Random(seed)
     for _ in range(60):
         groups = draw.choice(list(DIVISORS))
@@ -88,7 +88,7 @@ def test_an_epoch_is_the_one_that_the_documentation_tells(seed: int) -> None:
         assert line_of(length, epoch, **arguments) == plain_line(length, epoch, **arguments)
 
 
-def test_the_order_stays_what_it_is() -> None:
+def test_the_order_is_pinned() -> None:
     expected = [10, 15, 17, 8, 22, 18, 3, 21, 7, 11, 12, 16, 9, 20, 5, 2, 13, 19, 0, 14, 6, 1, 4]
     assert line_of(23, 2, block_size=4, window_blocks=2, canonical_nodes=3, seed=5) == expected
 
@@ -133,7 +133,7 @@ def settings(arguments: dict[str, Any]) -> dict[str, int]:
 
 
 def assert_goes_on(rest: list[int], ranks: list[ShardedSampler], state: dict[str, int]) -> None:
-    """Each round of the ranks is as many places in a row; what fills up the last one is of the node's own part."""
+    """Asserts that each round of the ranks is a run of places; the last one is filled from the node's own part."""
     lists = []
     for rank in ranks:
         rank.load_state_dict(state)
@@ -170,8 +170,8 @@ def test_a_run_that_is_stopped_goes_on_with_other_nodes() -> None:
         assert_goes_on(line[24:], ranks_of(num_nodes, per_node, 100, **arguments), state)
 
 
-def test_what_fills_up_a_last_round_is_the_beginning_of_the_nodes_own_part() -> None:
-    """Of 30 samples two of four parts have one less; and 60 ranks need more than 13 samples."""
+def test_a_last_round_is_filled_from_the_beginning_of_the_nodes_own_part() -> None:
+    """Two of four parts of 30 samples have one less; and 60 ranks need more than 13 samples."""
     lists = [list(rank) for rank in ranks_of(4, 1, 30, block_size=4, canonical_nodes=4)]
     assert [len(set(each)) for each in lists] == [8, 8, 7, 7]
     assert [each[-1] == each[0] for each in lists] == [False, False, True, True]
@@ -184,7 +184,7 @@ def test_what_fills_up_a_last_round_is_the_beginning_of_the_nodes_own_part() -> 
 
 
 @pytest.mark.parametrize("length", [24, 25, 31])
-def test_a_last_round_that_does_not_suffice_is_left_out(length: int) -> None:
+def test_an_incomplete_last_round_is_left_out(length: int) -> None:
     arguments = {"block_size": 4, "canonical_nodes": 4, "drop_last": True}
     line = line_of(length, **arguments)
     lists = [list(rank) for rank in ranks_of(2, 3, length, **arguments)]
@@ -193,7 +193,7 @@ def test_a_last_round_that_does_not_suffice_is_left_out(length: int) -> None:
 
 
 def test_few_blocks_are_read_at_a_time() -> None:
-    """Between the first and the last sample of a block no more blocks come than a window has."""
+    """Between the first and the last sample of a block come no more blocks than a window has."""
     for epoch in range(3):
         line = line_of(1000, epoch, block_size=10, window_blocks=4, canonical_nodes=2)
         for group in range(2):
@@ -275,7 +275,7 @@ def sampler_of(length: int = 90, **arguments: Any) -> ShardedSampler:
         ({"nodes": None, "num_replicas": 1, "rank": 0}, None, ""),
     ],
 )
-def test_blocks_that_make_no_sense_are_named(
+def test_invalid_blocks_are_named(
     arguments: dict[str, Any], error: Any, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
@@ -325,7 +325,7 @@ def test_a_state_of_other_blocks_is_refused(other: dict[str, Any], text: str) ->
     assert sampler.state_dict()["position"] == 0
 
 
-def test_what_it_is_is_shown() -> None:
+def test_repr_shows_the_arguments() -> None:
     assert repr(sampler_of(rank=5)) == (
         "<fastload.ShardedSampler: rank 5 of 6, epochs of 90, seed=0, block_size=4, window_blocks=8, "
         "canonical_nodes=64, node 1 of 2>"

@@ -39,7 +39,7 @@ def test_with_a_ledger_it_writes_what_a_loader_writes(
     assert "exists already" in capsys.readouterr().err
 
 
-def test_of_a_sound_folder_it_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sound_folder_is_reported_as_sound(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_bad_folder(tmp_path / "images", 3, [])
     assert main(["check", str(tmp_path / "images")]) == 0
     assert capsys.readouterr().out == "fastload check: 0 of 3 files cannot be loaded\n"

@@ -1,4 +1,4 @@
-"""What the command ``fastload`` makes of scripts with arguments of their own, and of targets that are mistyped."""
+"""The command ``fastload`` with scripts that take arguments, and with mistyped targets."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _scripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.parametrize("name", ["loader", "later"])
-def test_a_script_gets_the_arguments_behind_two_dashes(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_script_gets_the_arguments_after_two_dashes(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     before = list(sys.argv)
     assert main(["explain", f"parses.py:{name}", "--", "abc", "--batch-size", "3"]) == 0
     assert "source     list" in capsys.readouterr().out
@@ -50,7 +50,7 @@ def test_a_script_gets_the_arguments_behind_two_dashes(name: str, capsys: pytest
     assert sys.argv == before
 
 
-def test_both_scripts_of_a_comparison_get_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_both_scripts_of_a_comparison_get_the_arguments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "inside.py").write_text(TRAIN)
     assert main(["verify", "parses.py:loader", "inside.py:loader", "--", "1234"]) == 0
     assert "0 differences in 4 samples" in capsys.readouterr().out
@@ -104,7 +104,7 @@ def test_a_command_without_a_script_takes_no_arguments_for_one(capsys: pytest.Ca
         ),
     ],
 )
-def test_a_mistyped_target_is_told_before_any_work(
+def test_a_mistyped_target_is_reported_before_any_work(
     arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == 2
@@ -113,7 +113,7 @@ def test_a_mistyped_target_is_told_before_any_work(
     assert errors.count("\n") == 1
 
 
-def test_a_timeline_without_matplotlib_is_told_before_the_loader_is_measured(
+def test_a_timeline_without_matplotlib_is_refused_before_the_loader_is_measured(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with mock.patch.dict(sys.modules, {"matplotlib": None}):

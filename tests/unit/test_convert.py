@@ -30,7 +30,7 @@ from fastload._errors import DeviceError
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_bytes_are_those_of_the_host(dtype: torch.dtype, layout: str) -> None:
+def test_bytes_equal_the_hosts(dtype: torch.dtype, layout: str) -> None:
     table = random_table(dtype)
     for size in SIZES:
         pixels = random_pixels(*size)
@@ -71,7 +71,7 @@ def test_an_output_that_is_a_part_of_a_larger_tensor_leaves_the_rest_alone() -> 
     assert bool((memory[0] == 7).all() & (memory[4] == 7).all())
 
 
-def test_a_batch_of_no_images_is_left_as_it_is() -> None:
+def test_an_empty_batch_is_left_as_it_is() -> None:
     out = torch.empty((0, 3, 5, 7))
     _convert.convert(torch.empty((0, 5, 7, 3), dtype=torch.uint8), random_table(torch.float32), out=out)
     assert out.shape == (0, 3, 5, 7)
@@ -85,7 +85,7 @@ def test_tensors_that_want_gradients_are_converted_without_them() -> None:
 
 
 class Operations(TorchDispatchMode):
-    """Notes what torch does and how many bytes of new memory its results have."""
+    """Records what torch does and how much new memory its results take, in bytes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -103,7 +103,7 @@ class Operations(TorchDispatchMode):
 
 
 def test_torchs_operations_wait_for_nothing_and_make_one_temporary_for_each_channel() -> None:
-    """What copies to the host (item, nonzero, _local_scalar_dense) would wait for the device."""
+    """Operations that copy to the host (item, nonzero, _local_scalar_dense) would wait for the device."""
     pixels, table = random_pixels(2, 16, 16), random_table(torch.float32)
     out = new_output(pixels, torch.float32, torch.channels_last)
     with Operations() as operations:
@@ -162,7 +162,7 @@ def test_no_kernel_is_used_for_a_device_without_one() -> None:
 
 
 class Kernels:
-    """Stands for the extension module: notes what it is called with and answers as it was told."""
+    """Replaces the extension module: records its calls and answers as it was told."""
 
     def __init__(self, error: tuple[int, str]) -> None:
         self.error = error
@@ -216,4 +216,4 @@ def test_a_kernel_that_is_refused_is_an_error_with_its_name(
     with pytest.raises(DeviceError) as caught:
         _convert.convert(**arguments())
     problem = "conversion of 210 bytes of pixels to torch.float32 on cpu failed: cudaErrorIllegalAddress"
-    assert str(caught.value) == problem  # what to do is said with the batch's number: _device_errors
+    assert str(caught.value) == problem  # _device_errors adds what to do, with the batch's number

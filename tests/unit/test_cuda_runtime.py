@@ -1,6 +1,6 @@
-"""The CUDA runtime that torch has loaded is found and used; each reason why there is none to use is a sentence.
+"""The CUDA runtime that torch has loaded is found and used; a sentence says why there is none, if so.
 
-The runtime is a fake one, built here, in child processes: what a process has loaded stays.
+The runtime is a fake one, built here and loaded in child processes: a process cannot unload it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from fake_cuda import library
 
 from fastload import _native
 
-# `core` is the extension module alone: importing the package imports torch, which may bring a runtime of its own.
+# `core` is the extension module alone: importing the package imports torch, which may bring its own runtime.
 CHILD = """
 import ctypes
 import importlib.util
@@ -72,7 +72,7 @@ class Build:
 
 @pytest.fixture(scope="module")
 def fakes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Build]:
-    """By name: of CUDA 12 and 13, under another name, and without one function."""
+    """Builds fake runtimes, by name: of CUDA 12 and 13, under another name, and without one function."""
     without_query = tmp_path_factory.mktemp("script") / "without_query"
     without_query.write_text("{ local: cudaEventQuery; };")
     builds = {
@@ -139,7 +139,7 @@ print(*state_of_thread())
 """
     enter = "cudaGetDevice() cudaSetDevice(1) cudaThreadExchangeStreamCaptureMode(2)"
     leave = "cudaThreadExchangeStreamCaptureMode(1) cudaSetDevice(0)"
-    # An event without timing, which is 2, and a copy from the host to the device, which is 1.
+    # An event without timing has flag 2, and a copy from the host to the device has kind 1.
     copy = "cudaEventCreateWithFlags(2) cudaMemcpyAsync(6,1,0) cudaEventRecord(0)"
     assert run_with("12", lines) == [
         f"None {enter} {copy} {leave}",

@@ -1,4 +1,4 @@
-"""fastload.doctor: the causes it finds in measurements, and the machine, files and thread pools that it sees."""
+"""The causes that fastload.doctor finds in measurements, and the machine, files and thread pools that it sees."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COLLATE = {"dataset": 0.0001, "collate": 0.0099}
 
 
 def measured(rate: float, workers: int, stages: Mapping[str, float], **others: Any) -> Measured:
-    """Batches of 10 samples; each costs 10 ms of CPU time unless `others` says otherwise."""
+    """Makes measurements of batches of 10 samples, each of 10 ms of CPU time unless `others` differ."""
     values: dict[str, Any] = {
         **{"workers": "threads", "num_workers": workers, "samples_per_second": rate, "samples_per_batch": 10.0},
         **{"cpu_seconds": 0.01, "stage_seconds": stages, "gil_held_share": 0.0, "pool_share": 0.0},
@@ -126,7 +126,7 @@ CASES: dict[str, tuple[Evidence, str, str, dict[str, Any] | None, float | None]]
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_cause_is_named_with_what_to_change_and_what_it_brings(name: str) -> None:
+def test_the_cause_is_named_with_the_change_and_its_gain(name: str) -> None:
     given, cause, text, arguments, predicted = CASES[name]
     finding = find_cause(given)
     assert (finding.cause, finding.arguments) == (cause, arguments)
@@ -178,7 +178,7 @@ def test_the_machine_is_what_its_control_group_leaves(tmp_path: Path) -> None:
 
 
 class Opens:
-    """Opens a file for each sample, and one that is no data."""
+    """A data set that opens a file for each sample, and one more that is not data."""
 
     def __init__(self, paths: list[Path]) -> None:
         self.paths = paths
@@ -213,7 +213,7 @@ def test_the_files_of_a_data_set_are_read(kind: str, tmp_path: Path) -> None:
     storage = examine_storage(dataset, tmp_path)
     assert storage.files == (8 if kind == "opened" else 32)
     assert storage.mean_bytes == paths[0].stat().st_size
-    # Which files a data set of one's own opens is known of a few samples alone.
+    # Only a few samples tell which files a user's data set opens.
     assert storage.data_bytes == ({"samples": 40, "inside": 30, "opened": 0}[kind] * storage.mean_bytes)
     assert (storage.folder, storage.file_system) == (str(tmp_path), "second")
     assert storage.cached_seconds is not None or storage.uncached_seconds is not None
@@ -237,7 +237,7 @@ DISKS = {
 
 
 def make_disk(root: Path, kind: str, rotational: str = "1\n") -> None:
-    """In `root` what Linux has of the disk that `root` is on."""
+    """Writes to `root` the files with which Linux describes the disk that `root` is on."""
     disk, partition, below = DISKS[kind]
     folder = root / "sys/devices" / disk
     (folder / "queue").mkdir(parents=True)
@@ -254,19 +254,19 @@ def make_disk(root: Path, kind: str, rotational: str = "1\n") -> None:
 
 
 @pytest.mark.parametrize("kind", DISKS)
-def test_a_disk_turns_where_the_system_knows_it(kind: str, tmp_path: Path) -> None:
+def test_a_rotating_disk_is_recognised(kind: str, tmp_path: Path) -> None:
     assert not is_rotating(tmp_path, tmp_path)
     make_disk(tmp_path, kind)
     assert is_rotating(tmp_path, tmp_path) == ("virtual" not in kind)
 
 
-def test_a_disk_that_does_not_turn_is_none_that_does(tmp_path: Path) -> None:
+def test_a_solid_state_disk_is_not_rotating(tmp_path: Path) -> None:
     make_disk(tmp_path, "a partition", "0\n")
     assert not is_rotating(tmp_path, tmp_path)
 
 
 def remarks_on(cache: fastload.Cache, root: Path, data_bytes: float = 0) -> list[str]:
-    """With a memory of 8 GiB."""
+    """Returns the remarks for a memory of 8 GiB."""
     stores = CacheStores(cache)
     return list(stores.remarks(data_bytes, 8 * GIB, root))
 
@@ -307,10 +307,10 @@ def test_coefficients_for_which_the_disk_has_no_room_are_remarked_on(tmp_path: P
 @pytest.mark.parametrize(
     ("what", "data_gib", "is_told"),
     [
-        ("coefficients", 0, False),  # nobody knows
+        ("coefficients", 0, False),  # unknown
         ("coefficients", 6, False),
         ("coefficients", 7.5, True),
-        ("coefficients", 9, False),  # nor are they in memory without the cache
+        ("coefficients", 9, False),  # the files do not fit into memory without the cache either
         ("index", 7.5, False),
     ],
 )

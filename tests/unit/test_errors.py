@@ -53,7 +53,7 @@ class HasNew(Exception):
 
 
 def raised(error: BaseException) -> SampleError:
-    """`error` as it looks after it was raised in a decoder and wrapped."""
+    """Returns `error` as it is after it was raised in a decoder and wrapped."""
     try:
         raise error
     except BaseException as caught:  # noqa: BLE001

@@ -1,4 +1,4 @@
-"""A fake GPU as Python sees it; tests/cpp/fake_gpu_test.cpp has more of its order of work."""
+"""A fake GPU as Python sees it; tests/cpp/fake_gpu_test.cpp tests more of its order of work."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Buffer:
 
 
 def copy(gpu: FakeGpu, to: Buffer, source: Buffer, stream: int) -> _native.DeviceFailure | None:
-    """As the product copies a batch: `source` is a slot of a ring."""
+    """Copies like the product copies a batch: `source` is a slot of a ring."""
     nbytes = source.array.nbytes
     backend = _native.open_cuda_device(MAJOR, gpu.number)
     ring = _native.StagingRing(backend, address=source.address, slot_bytes=nbytes, num_slots=1, owner=source)
@@ -40,7 +40,7 @@ def copy(gpu: FakeGpu, to: Buffer, source: Buffer, stream: int) -> _native.Devic
 
 
 def state_of_thread() -> tuple[int, int]:
-    """The device and the capture mode of the calling thread; the mode is another one then."""
+    """Returns the device and the capture mode of the calling thread; changes the mode."""
     device, mode = ctypes.c_int(), ctypes.c_int()
     library().cudaGetDevice(ctypes.byref(device))
     library().cudaThreadExchangeStreamCaptureMode(ctypes.byref(mode))
@@ -72,7 +72,7 @@ def test_copy_poisons_at_once_and_reads_late(gpu: FakeGpu, stream: int) -> None:
     source.array[:] = 2
     assert gpu.step(stream)
     assert to.is_filled_with(2)
-    assert gpu.step(stream)  # the event behind it
+    assert gpu.step(stream)  # the event after it
     assert not gpu.step(stream)
 
 

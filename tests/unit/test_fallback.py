@@ -1,4 +1,4 @@
-"""Decoding by Pillow, what it says about failures, and the threads that do it for the engine."""
+"""Decoding by Pillow, its reports of failures, and the threads that run it for the engine."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ def test_a_file_with_a_lease_is_waited_for(jpeg: Path, monkeypatch: pytest.Monke
 def test_a_format_that_another_thread_has_loaded_meanwhile_is_asked(
     jpeg: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Pillow compares with the formats there are now, not with those that it has asked."""
+    """Pillow compares with the formats that exist now, not with those that it has tried."""
     open_image, calls = Image.open, []
 
     def open_too_early(file: Any) -> Any:
@@ -287,7 +287,7 @@ def test_threads_complete_and_fail_tasks(tmp_path: Path, jpeg: Path) -> None:
         assert task.done.wait(10)
     assert all(task.result == decode_rgb(str(jpeg)) for task in good)
     assert isinstance(bad.error, FileNotFoundError)
-    own = [thread for thread in threading.enumerate() if thread in threads._threads]  # a loader may live elsewhere
+    own = [thread for thread in threading.enumerate() if thread in threads._threads]  # other loaders may be alive
     assert {thread.name for thread in own} == {"fastload-fallback-0", "fastload-fallback-1"}
     assert threads.close()
     assert engine.is_closed
@@ -352,7 +352,7 @@ def test_a_bomb_warning_stays_a_warning(jpeg: Path, monkeypatch: pytest.MonkeyPa
 
 
 def run_child(body: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
-    """Runs a script that makes fallback threads; one that does not end within a minute fails the test."""
+    """Runs a script that makes fallback threads; fails the test if it does not end within a minute."""
     script = tmp_path / "child.py"
     prelude = """
     import os, sys, threading, queue, time

@@ -1,4 +1,4 @@
-"""The steps in front of the first draw, and what stands for them."""
+"""The steps before the first draw, and the hash that identifies them."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def names(*views: Any) -> list[str]:
     return [type(step).__name__ for _, step in first_steps_of(views)]
 
 
-def test_they_end_before_the_first_draw() -> None:
+def test_first_steps_end_before_the_first_draw() -> None:
     crop, flip = transforms.CenterCrop(32), transforms.RandomHorizontalFlip()
     assert names(lowered(RESIZE, crop, TO_TENSOR)) == ["ResizeShorterSide", "CenterCrop"]
     assert names(lowered(RESIZE, flip, crop, TO_TENSOR)) == ["ResizeShorterSide"]
     assert names(lowered(transforms.Grayscale(3), crop, flip, TO_TENSOR)) == ["ApplyOp", "CenterCrop"]
 
 
-def test_they_are_those_that_all_views_begin_with() -> None:
+def test_first_steps_are_the_common_prefix_of_all_views() -> None:
     view = lowered(RESIZE, transforms.CenterCrop(32), TO_TENSOR)
     other = lowered(transforms.Resize(40), transforms.RandomCrop(32), TO_TENSOR)
     assert names(view, view) == ["ResizeShorterSide", "CenterCrop"]
@@ -52,17 +52,17 @@ def test_they_are_those_that_all_views_begin_with() -> None:
         ),
     ],
 )
-def test_there_are_none_where_images_have_their_files_sizes(views: Any, why: str) -> None:
+def test_there_are_no_first_steps_if_images_keep_their_files_sizes(views: Any, why: str) -> None:
     with pytest.raises(NoFirstStepsError, match="^" + why):
         first_steps_of(views)
 
 
-def test_the_size_behind_them_is_known_where_no_image_matters() -> None:
+def test_the_size_after_first_steps_is_known_if_it_depends_on_no_image() -> None:
     assert size_behind(first_steps_of([lowered(RESIZE, transforms.CenterCrop((32, 30)), TO_TENSOR)])) == (32, 30)
     assert size_behind(first_steps_of([lowered(RESIZE, transforms.RandomCrop(32), TO_TENSOR)])) is None
 
 
-def test_the_hash_is_of_every_argument_and_of_the_surroundings() -> None:
+def test_the_hash_covers_every_argument_and_the_surroundings() -> None:
     bicubic = transforms.InterpolationMode.BICUBIC
     pipelines = [
         (transforms.Resize(40),),

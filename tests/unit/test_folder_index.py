@@ -55,7 +55,7 @@ def root(tmp_path: Path, cache: Path) -> Path:
 
 @pytest.fixture
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Directories need not be a minute old to be believed."""
+    """Makes directories trusted that are less than a minute old."""
     monkeypatch.setattr(_folder_scan, "SETTLED_AFTER_NS", 0)
 
 
@@ -166,7 +166,7 @@ def retarget(link: Path, target: Path) -> None:
 @pytest.mark.usefixtures("settled")
 @pytest.mark.parametrize("change", LINKED)
 @pytest.mark.parametrize("place", ["a/linked", "linked"])
-def test_what_happens_behind_links_is_noticed(root: Path, change: str, place: str) -> None:
+def test_changes_behind_links_are_noticed(root: Path, change: str, place: str) -> None:
     other = make_tree(root.parent / "other", ["1.jpg", "deep/2.jpg"])
     (root / "a/linked").symlink_to(other)
     (root / "b/hopping").symlink_to(root.parent / "hop")
@@ -181,7 +181,7 @@ def test_what_happens_behind_links_is_noticed(root: Path, change: str, place: st
 
 
 def random_change(root: Path, dice: random.Random) -> None:
-    """Something that happens to folders, at a place chosen at random; sometimes nothing."""
+    """Makes a random change to a folder at a random place; sometimes none."""
     folders = [Path(parent) for parent, _, _ in os.walk(root)]
     folder = dice.choice(folders)
     name = dice.choice(["1", "2.jpg", "é.png", "Z.JPG", "sub", "sub-1", "x.txt"])
@@ -214,12 +214,12 @@ def test_folders_that_change_at_random_stay_torchvisions(root: Path, seed: int) 
         wait_for_tick(root.parent)
 
 
-def test_what_changed_shortly_before_the_listing_is_listed_again(root: Path) -> None:
+def test_a_directory_changed_shortly_before_its_listing_is_listed_again(root: Path) -> None:
     assert num_listed(root) == NUM_DIRECTORIES
     assert num_listed(root) == NUM_DIRECTORIES
 
 
-def test_a_folder_changed_in_the_tick_of_the_listing_is_not_believed(root: Path) -> None:
+def test_a_folder_changed_in_the_tick_of_the_listing_is_not_trusted(root: Path) -> None:
     """The file system's clock stands still: the times are the same before and after."""
     read_folder(str(root), IMG_EXTENSIONS, "auto")
     (root / "b" / "late.jpg").write_bytes(b"")
@@ -237,7 +237,7 @@ def test_without_the_rule_on_recent_changes_that_file_would_be_missed(root: Path
 
 
 def pretend_times_have_not_changed(root: Path) -> None:
-    """Writes today's times of the directories into the index."""
+    """Writes the directories' current times into the index."""
 
     def change(table: FolderTable, rows: Any) -> None:
         for number in range(len(rows)):
@@ -248,13 +248,13 @@ def pretend_times_have_not_changed(root: Path) -> None:
 
 
 def rewrite(root: Path, change: Callable[[FolderTable, Any], None]) -> None:
-    """Changes the rows of an index file's directories; the checksums fit."""
+    """Changes the rows of an index file's directories, with matching checksums."""
     table = FolderTable(str(root), file_of(root).read_bytes())
     forge(root, lambda arrays: change(table, arrays["directories"]))
 
 
 def forge(root: Path, change: Callable[[dict[str, Any]], Any]) -> None:
-    """Changes the arrays of an index file; the checksums fit."""
+    """Changes the arrays of an index file, with matching checksums."""
     file = file_of(root)
     table = FolderTable(str(root), file.read_bytes())
     arrays = {name: array.copy() for name, array in vars(table.arrays).items()}
@@ -274,7 +274,7 @@ def test_a_restored_mtime_hides_nothing(root: Path) -> None:
 
 
 @pytest.mark.usefixtures("settled")
-def test_times_in_the_future_are_not_believed(root: Path) -> None:
+def test_times_in_the_future_are_not_trusted(root: Path) -> None:
     future = time.time_ns() + 3600 * 10**9
     os.utime(root / "b", ns=(future, future))
     assert num_listed(root) == NUM_DIRECTORIES
@@ -282,7 +282,7 @@ def test_times_in_the_future_are_not_believed(root: Path) -> None:
 
 
 @pytest.mark.usefixtures("settled")
-def test_fuse_file_systems_are_believed_only_on_request(root: Path) -> None:
+def test_fuse_file_systems_are_trusted_only_on_request(root: Path) -> None:
     def set_fuse(table: FolderTable, rows: Any) -> None:
         rows[:, 4] |= _folder_table.IS_ON_FUSE
 
@@ -293,7 +293,7 @@ def test_fuse_file_systems_are_believed_only_on_request(root: Path) -> None:
 
 
 @pytest.mark.usefixtures("settled")
-def test_a_link_that_leads_back_is_told_at_each_start(root: Path) -> None:
+def test_a_link_that_leads_back_is_warned_of_at_each_start(root: Path) -> None:
     (root / "a" / "up").symlink_to("..")
     for _ in range(2):
         with pytest.warns(UserWarning, match="leads back to"):
@@ -396,13 +396,13 @@ def test_random_bytes_and_blocks_of_zeros_are_made_anew(small: Path) -> None:
 
 
 def with_checksums(blob: bytes) -> bytes:
-    """`blob` with checksums that fit, as somebody would make it who wants to do harm."""
+    """Returns `blob` with matching checksums, as an attacker would make it."""
     start = blob[:56] + struct.pack("=I", zlib.crc32(blob[64:]))
     return start + struct.pack("=I", zlib.crc32(start)) + blob[64:]
 
 
 def test_forged_files_are_refused_or_describe_a_folder(small: Path) -> None:
-    """With fitting checksums any contents are possible; none may lead outside of the arrays."""
+    """With matching checksums any contents are possible; none may lead outside the arrays."""
     blob = file_of(small).read_bytes()
     assert with_checksums(blob) == blob
     dice = random.Random(3)
@@ -459,7 +459,7 @@ FORGED: dict[str, Callable[[dict[str, Any]], Any]] = {
 
 
 @pytest.mark.parametrize("forgery", FORGED)
-def test_what_contradicts_the_folder_is_not_believed_behind_any_checksum(small: Path, forgery: str) -> None:
+def test_contents_that_contradict_the_folder_are_refused_despite_checksums_that_fit(small: Path, forgery: str) -> None:
     good = file_of(small).read_bytes()
     forge(small, FORGED[forgery])
     assert file_of(small).read_bytes() != good
@@ -489,7 +489,7 @@ def test_a_file_as_large_as_a_disk_is_not_read(small: Path) -> None:
 
 
 def test_memory_that_is_not_sealed_is_not_mapped(small: Path) -> None:
-    """Whoever has its descriptor could cut it."""
+    """A holder of its descriptor could truncate it."""
     blob = file_of(small).read_bytes()
     fd = os.memfd_create("plain", os.MFD_ALLOW_SEALING)
     try:
@@ -505,7 +505,7 @@ def test_memory_that_is_not_sealed_is_not_mapped(small: Path) -> None:
 
 
 @pytest.mark.parametrize("position", [0, 8, 12], ids=["another kind", "another version", "another byte order"])
-def test_files_of_others_are_replaced_without_a_word(small: Path, position: int) -> None:
+def test_files_of_others_are_replaced_silently(small: Path, position: int) -> None:
     file = file_of(small)
     blob = bytearray(file.read_bytes())
     blob[position] ^= 3
@@ -524,7 +524,7 @@ def test_the_index_of_another_folder_is_not_taken(small: Path, tmp_path: Path) -
     assert_like_torchvision(small)
 
 
-# Where it is kept.
+# Its place.
 
 
 def test_a_cache_folder_that_cannot_be_written_costs_a_warning(root: Path, cache: Path) -> None:
@@ -654,7 +654,7 @@ def test_a_spawned_process_gets_no_copy(tmp_path: Path, cache: Path, monkeypatch
 
 
 class PopenOfThisProcess:
-    """Stands for a process that is being spawned and gets its descriptors by duplication."""
+    """Replaces a process that is being spawned and gets its descriptors by duplication."""
 
     def duplicate_for_child(self, fd: int) -> int:
         return os.dup(fd)
@@ -686,7 +686,7 @@ def test_descriptors_are_given_back(root: Path) -> None:
     assert num_open() == before
 
 
-# What it costs, and how it behaves as torchvision's.
+# Its cost, and its likeness to torchvision's.
 
 
 @pytest.mark.usefixtures("settled")

@@ -1,4 +1,4 @@
-"""GaussianBlur is native only where torch was seen to compute the same bytes; else it says why it runs in Python."""
+"""GaussianBlur is native only if torch is proved to compute the same bytes; otherwise explain() says why not."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ both_families = pytest.mark.parametrize("family", KNOWN_FAMILIES)
 
 @pytest.fixture
 def no_proofs() -> Iterator[None]:
-    """None is remembered, neither of other tests nor of this one's lies."""
+    """Clears the remembered proofs before and after a test, which may fake them."""
     caches = (_blur_proof._step_with_torch_weights, _blur_proof._adds_as_torch, _blur_proof.torch_gaussian)
     for cache in caches:
         cache.cache_clear()
@@ -42,7 +42,7 @@ def problem(transform: Any, crop: Any = CROP) -> str:
 
 
 @both_families
-def test_a_blur_behind_a_crop_is_native_in_every_container(family: str) -> None:
+def test_a_blur_after_a_crop_is_native_in_every_container(family: str) -> None:
     module = FAMILIES[family]
     blur = module.GaussianBlur(5)
     for transform in (
@@ -123,7 +123,7 @@ def test_other_code_than_torchvisions_runs_in_python() -> None:
     ],
     ids=lambda value: getattr(value, "__name__", str(value)),
 )
-def test_replaced_functions_are_seen_behind_a_proof(owner: Any, name: str, transform: Any) -> None:
+def test_replaced_functions_are_noticed_after_a_proof(owner: Any, name: str, transform: Any) -> None:
     pipeline = T.Compose([CROP, transform, TO_TENSOR])
     was_native = is_native(pipeline)
     original = getattr(owner, name)
@@ -133,12 +133,12 @@ def test_replaced_functions_are_seen_behind_a_proof(owner: Any, name: str, trans
     assert is_native(pipeline) == was_native
 
 
-# What torch computes.
+# The bytes that torch computes.
 
 
 @both_families
 @pytest.mark.parametrize("name", ["torch_sums", "torch_blur"])
-def test_where_one_pixel_of_one_image_differs_it_runs_in_python(family: str, name: str, no_proofs: None) -> None:
+def test_a_blur_that_differs_in_one_pixel_of_one_image_runs_in_python(family: str, name: str, no_proofs: None) -> None:
     blur = getattr(_blur_proof, name)
     shown = []
 
@@ -155,7 +155,7 @@ def test_where_one_pixel_of_one_image_differs_it_runs_in_python(family: str, nam
 
 
 @both_families
-def test_where_one_weight_of_one_sigma_differs_it_runs_in_python(family: str, no_proofs: None) -> None:
+def test_a_blur_that_differs_in_one_weight_of_one_sigma_runs_in_python(family: str, no_proofs: None) -> None:
     compute = _native.gaussian_weights
 
     def changed(*arguments: Any, **keywords: Any) -> Any:
@@ -194,8 +194,8 @@ def test_autocast_in_which_torch_convolves_in_another_type_is_seen() -> None:
 
 
 @pytest.mark.parametrize("kernel_size", [3, 9])
-def test_a_blur_is_not_taken_for_torchs_by_images_that_hide_the_difference(kernel_size: int) -> None:
-    """Without oneDNN torch adds in another order: few of the sums are on the other side of a half."""
+def test_the_proofs_images_do_not_hide_a_difference(kernel_size: int) -> None:
+    """Without oneDNN torch adds in another order, and few of the sums round differently."""
     with torch.backends.mkldnn.flags(enabled=False):
         kernel = _blur_proof.BlurKernel("v1", kernel_size, kernel_size, float(np.float32(0.1)), 2.0)
         step = _blur_proof._step_with_torch_weights(kernel, _blur_proof._settings())

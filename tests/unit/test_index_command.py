@@ -1,4 +1,4 @@
-"""``fastload index``: what it says of a folder, and its exit codes."""
+"""``fastload index``: its report on a folder, and its exit codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lives is found while other threads add to it and objects end."""
+"""Live objects are found while other threads add to them and objects end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Item:
 
 
 def interleaved(action: Callable[[], Any], other: Callable[[], Any]) -> Any:
-    """What `action` returns, `other` coming before each line of it, as another thread may come."""
+    """Returns the result of `action`, with a call of `other` before each of its lines, like another thread's."""
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
         if event == "line":
@@ -52,7 +52,7 @@ def test_objects_are_known_by_identity_and_as_long_as_they_live() -> None:
     assert list(map(id, live.all())) == [id(kept)]
 
 
-def test_objects_that_come_and_go_while_one_looks_are_no_error() -> None:
+def test_objects_may_come_and_go_during_a_look() -> None:
     live: LiveObjects[Item] = LiveObjects()
     kept = [Item() for _ in range(5)]
     for item in kept:

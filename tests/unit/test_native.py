@@ -1,4 +1,4 @@
-"""What the compiled part says about itself, and what is said when it cannot be imported."""
+"""The description of the compiled part, and the message if it cannot be imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Python's calls of native functions come to: tests/faults/test_nth_failures.py has those without memory."""
+"""Arguments of native functions; tests/faults/test_nth_failures.py calls them without memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_keywords_may_come_in_any_order() -> None:
     assert repr(step) == "Resize(height=5, width=7, interpolation='bilinear')"
 
 
-def test_what_is_left_out_has_its_default() -> None:
+def test_omitted_arguments_have_their_defaults() -> None:
     whole = _native.decode_jpeg(b"")
     assert whole == _native.decode_jpeg(max_scans=10, data=b"") == _native.decode_jpeg(b"", None, max_pixels=100)
 

@@ -1,4 +1,4 @@
-"""Whether a function is the package's own, asked while another thread puts fastload's stand-ins in and out."""
+"""Whether a function is the package's own, while another thread puts fastload's stand-ins in and out."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from fastload._process._originals import Originals, Owner, is_of_module, origina
 _NAMES = ("crop", "resize", "transpose")
 
 
-def test_methods_that_are_put_back_while_one_looks_are_not_taken_for_replaced_ones() -> None:
+def test_methods_put_back_during_a_check_do_not_count_as_replaced() -> None:
     exchange = _methods.PillowMethods()
     looks: list[str] = []
 
     def is_original(owner: Any, name: str, found: Any) -> bool:
-        exchange.restore()  # as the last worker of another loader does when it ends
+        exchange.restore()  # the last worker of another loader does this when it ends
         looks.append(name)
         return is_of_module(owner, name, found)
 
@@ -33,7 +33,7 @@ def test_methods_that_are_put_back_while_one_looks_are_not_taken_for_replaced_on
 
 
 @pytest.mark.parametrize("make", [_methods.PillowMethods, _pipelines.PipelineCalls])
-def test_a_stand_in_is_known_as_long_as_somebody_has_it(make: Callable[[], Any]) -> None:
+def test_a_stand_in_is_known_while_it_lives(make: Callable[[], Any]) -> None:
     exchange = make()
     exchange.exchange()
     owner, name, original, ours = exchange._before[0]

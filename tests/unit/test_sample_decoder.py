@@ -1,4 +1,4 @@
-"""Single samples made natively: arrays of their own, Pillow's turn, failures in words, and where its draws end."""
+"""Single native samples: arrays of their own, Pillow's part, failures in words, and the position after their draws."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_blue_comes_first_where_the_plan_says_so(photo: Path, channels_last: boo
     assert not blue[..., 1:].any()
 
 
-def test_the_plan_is_that_of_the_exif_orientation(photo: Path) -> None:
+def test_the_exif_orientation_chooses_the_plan(photo: Path) -> None:
     plans = []
     for width in range(1, 9):
         plans.append(plan_of(transforms.CenterCrop((5, width)), transforms.PILToTensor(), channels_last=True)[0])
@@ -128,7 +128,7 @@ def test_an_array_outlives_the_decoder_and_the_samples_after_it(photo: Path, tmp
     assert not np.array_equal(np.asarray(second), copy)
 
 
-def test_what_pillow_has_to_decode_comes_back_as_none_and_goes_on_from_its_pixels(tmp_path: Path) -> None:
+def test_a_sample_left_to_pillow_is_none_and_goes_on_from_its_pixels(tmp_path: Path) -> None:
     image = synthetic_image(3, 70, 64)
     image.save(tmp_path / "image.png")
     plan, _ = plan_of(transforms.CenterCrop(33), transforms.PILToTensor(), channels_last=True)
@@ -186,7 +186,7 @@ def test_draws_move_as_torchs_generator_and_a_failed_sample_can_be_rewound(photo
     assert torch.equal(state, end)
 
 
-def test_counters_are_of_the_time_since_they_were_taken(photo: Path) -> None:
+def test_counters_count_from_the_last_take(photo: Path) -> None:
     plan, _ = plan_of(transforms.CenterCrop(33), transforms.PILToTensor(), channels_last=True)
     one = decoder()
     for _ in range(2):
@@ -214,7 +214,7 @@ def test_a_damaged_image_is_damaged_before_the_steps_cannot_be_applied_to_it(pho
     assert one.run_file(bytes(tmp_path / "cut.jpg"), plan, NO_DRAWS) is None
 
 
-def test_contents_of_a_file_are_as_the_file(photo: Path) -> None:
+def test_contents_of_a_file_give_what_the_file_gives(photo: Path) -> None:
     plan, _ = plan_of(transforms.CenterCrop(33), transforms.PILToTensor(), channels_last=True)
     one = decoder()
     from_bytes = one.run_bytes(photo.read_bytes(), plan, NO_DRAWS)

@@ -33,7 +33,7 @@ def lower(batch_sampler: object) -> all_of:
 
 
 class all_of(Iterator[np.ndarray[Any, Any]]):
-    """The batches; what came in the place of one is raised."""
+    """The batches; an error that comes instead of one is raised."""
 
     def __init__(self, batches: IndexBatches) -> None:
         self._batches = batches
@@ -50,7 +50,7 @@ class all_of(Iterator[np.ndarray[Any, Any]]):
 
 
 def assert_in_step(make: Callable[[torch.Generator | None], Any], *, is_own: bool) -> int:
-    """Step both side by side; after each batch the generator and the default generator must agree."""
+    """Steps both side by side; asserts that both generators and the default generator agree after each batch."""
 
     def run(iterate: Callable[[Any], Any], generator: torch.Generator | None) -> Iterator[tuple[Any, ...]]:
         iterator = iterate(make(generator))
@@ -192,7 +192,7 @@ def test_batch_size_may_change_between_batches() -> None:
 
 
 def calls_per_batch(batch_sampler: BatchSampler) -> float:
-    """Calls of functions, of 60 batches behind the first."""
+    """Returns the function calls per batch, over 60 batches after the first."""
     events = 0
 
     def count(frame: Any, event: str, argument: Any) -> None:
@@ -221,7 +221,7 @@ def test_python_work_per_batch_does_not_depend_on_its_size(replacement: bool) ->
 
 def test_a_small_batch_in_order_makes_no_indices_of_its_own() -> None:
     calls = [calls_per_batch(BatchSampler(SequentialSampler(Sized(10_000)), size, False)) for size in (1, 32)]
-    # One that makes its indices takes 30.
+    # A sampler that makes its indices takes 30.
     assert max(calls) < 16, calls
 
 
@@ -306,7 +306,7 @@ def test_a_sampler_is_started_at_once_and_draws_when_torch_lets_it() -> None:
         (5, TypeError, "not iterable"),
     ],
 )
-def test_keys_that_are_no_indices_are_named(batch: Any, error: type[Exception], text: str) -> None:
+def test_keys_that_are_not_indices_are_named(batch: Any, error: type[Exception], text: str) -> None:
     batches = lower([batch, [1]])
     with pytest.raises(error, match=text):
         next(batches)

@@ -1,4 +1,4 @@
-"""fastload.ShardedSampler as an object: its arguments, its state, and what a loader takes of it."""
+"""fastload.ShardedSampler as an object: its arguments, its state, and what a loader takes from it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_loader_takes_its_batches_as_arrays(arguments: dict[str, Any], drop_la
 
 @pytest.mark.parametrize("drop_last", [False, True])
 @pytest.mark.parametrize("arguments", CASES.values(), ids=CASES)
-def test_what_a_loader_takes_is_in_the_state(arguments: dict[str, Any], drop_last: bool) -> None:
+def test_the_state_counts_what_a_loader_takes(arguments: dict[str, Any], drop_last: bool) -> None:
     sampler = sampler_of(**arguments)
     sampler.load_state_dict(sampler.state_at(2, 1))
     batches = lower_batch_sampler(SimpleNamespace(batch_sampler=BatchSampler(sampler, 2, drop_last)))
@@ -132,7 +132,7 @@ def test_ranks_come_from_the_process_group(monkeypatch: pytest.MonkeyPatch) -> N
     assert (sampler.num_replicas, sampler.rank) == (4, 3)
 
 
-def test_it_says_what_it_is() -> None:
+def test_its_repr_shows_its_arguments() -> None:
     assert repr(sampler_of()) == "<fastload.ShardedSampler: rank 1 of 3, epochs of 20, seed=0>"
     texts = [repr(sampler_of(**arguments)) for arguments in CASES.values()]
     assert [text.partition("seed=0")[2] for text in texts] == [
@@ -140,7 +140,7 @@ def test_it_says_what_it_is() -> None:
     ]
 
 
-def test_what_was_taken_is_in_its_state() -> None:
+def test_the_state_counts_what_was_taken() -> None:
     sampler = sampler_of()
     assert sampler.state_dict() == {"epoch": 0, "position": 0, "length": 20, "seed": 0}
     iterator = iter(sampler)
@@ -184,7 +184,7 @@ def test_a_copy_goes_on_where_the_sampler_would(clone: Any) -> None:
     assert [list(clone(sampler)), list(sampler)] == [rest, rest]
 
 
-def test_an_interrupt_while_an_iteration_begins_does_not_lose_the_place() -> None:
+def test_an_interrupt_at_the_start_of_an_iteration_does_not_lose_the_position() -> None:
     sampler = sampler_of()
     sampler.load_state_dict(sampler.state_at(2, 1))
     begun: list[Any] = []
@@ -208,7 +208,7 @@ def test_the_epoch_of_a_state_stays_until_its_rest_has_begun() -> None:
     assert list(sampler) == list(sampler_of())
 
 
-def test_the_epoch_behind_a_finished_one_is_followed() -> None:
+def test_the_epoch_after_a_finished_one_is_followed() -> None:
     sampler, whole = sampler_of(), sampler_of()
     sampler.load_state_dict({"epoch": 2, "position": 20, "length": 20, "seed": 0})
     with warnings.catch_warnings():
@@ -239,7 +239,7 @@ def test_a_state_of_something_else_changes_nothing(change: dict[str, Any], error
     assert list(sampler) == list(sampler_of())
 
 
-def test_a_state_that_is_none_is_refused() -> None:
+def test_something_that_is_not_a_state_is_refused() -> None:
     with pytest.raises(TypeError, match="the state of a sampler must be a dict, got list"):
         sampler_of().load_state_dict([])  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="the state has no 'position'"):
@@ -270,13 +270,13 @@ def test_a_state_that_is_none_is_refused() -> None:
         ({"infinite": True, "length": 0}, ValueError, "infinite=True needs at least one sample"),
     ],
 )
-def test_arguments_that_make_no_sense_are_named(arguments: dict[str, Any], error: Any, text: str) -> None:
+def test_invalid_arguments_are_named(arguments: dict[str, Any], error: Any, text: str) -> None:
     with pytest.raises(error, match=text):
         sampler_of(**arguments)
 
 
 @pytest.mark.parametrize("epoch", [-1, 2**63, 0.5, None])
-def test_an_epoch_that_makes_no_sense_is_named(epoch: Any) -> None:
+def test_an_invalid_epoch_is_named(epoch: Any) -> None:
     with pytest.raises((TypeError, ValueError), match="epoch must be"):
         sampler_of().set_epoch(epoch)
 
@@ -311,7 +311,7 @@ def test_real_samples_are_known_batch_by_batch(num_replicas: int) -> None:
             assert sorted(found) == list(range(length))
 
 
-def test_steps_are_counted_in_the_epoch_behind_a_state_too() -> None:
+def test_steps_are_counted_in_the_epoch_after_a_state_too() -> None:
     whole, rest = sampler_of(), sampler_of()
     rest.load_state_dict(whole.state_at(2, 2))
     assert [rest.real_in(step, 2) for step in (2, 3)] == [whole.real_in(step, 2) for step in (2, 3)] == [2, 1]

@@ -1,4 +1,4 @@
-"""How samples are dealt out: torch's DistributedSampler is the oracle of epochs, arithmetic that of their rests."""
+"""Sharding of samples: torch's DistributedSampler is the oracle for epochs, arithmetic for their rests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def ranks_of(num_replicas: int, length: int, **arguments: Any) -> list[ShardedSa
 
 
 def resumed(state: dict[str, int], num_replicas: int, length: int, **arguments: Any) -> list[ShardedSampler]:
-    """The ranks of another world, all with that state."""
+    """Returns the ranks of another world, all with that state."""
     ranks = ranks_of(num_replicas, length, **arguments)
     for rank in ranks:
         rank.load_state_dict(state)
@@ -31,12 +31,12 @@ def resumed(state: dict[str, int], num_replicas: int, length: int, **arguments: 
 
 
 def real(sampler: ShardedSampler) -> list[int]:
-    """Its samples without the repeats."""
+    """Returns its samples without the repeats."""
     return list(sampler)[: sampler.num_real]
 
 
 def in_turn(lists: list[list[int]]) -> list[int]:
-    """The samples in the order in which they were dealt out: one of each rank, again and again."""
+    """Returns the samples in the order in which they were dealt: one of each rank, in turns."""
     longest = max(map(len, lists))
     return [of_rank[step] for step in range(longest) for of_rank in lists if step < len(of_rank)]
 
@@ -83,7 +83,7 @@ def test_all_ranks_take_equally_many_steps_and_each_sample_comes_once_without_th
 
 @pytest.mark.parametrize("seed", range(8))
 def test_any_other_ranks_go_on_with_exactly_what_is_left(seed: int) -> None:
-    """Three worlds in a row, each with ranks, batch size and steps of its own."""
+    """Three worlds in succession, each with its own ranks, batch size and steps."""
     draw = random.Random(seed)
     for _ in range(500):
         length, epoch = draw.randint(1, 50), draw.randint(0, 5)
@@ -127,7 +127,7 @@ def test_the_same_global_batch_goes_on_with_the_same_batches(seed: int) -> None:
 
 
 @pytest.mark.parametrize("length", [3, 8, 10])
-def test_a_rest_that_does_not_suffice_for_all_ranks_is_cut_anew(length: int) -> None:
+def test_a_rest_too_small_for_all_ranks_is_cut_again(length: int) -> None:
     state = ranks_of(4, length, drop_last=True)[0].state_at(1, 1)
     lists = [list(rank) for rank in resumed(state, 3, length, drop_last=True)]
     assert {len(of_rank) for of_rank in lists} == {max(0, length - 4) // 3}
@@ -152,7 +152,7 @@ WEIGHTS = [0.0, 1.0, 0.25, 3.0, 0.0, 0.5, 2.0, 0.0]
 
 
 def line_of_draws(count: int, **arguments: Any) -> list[int]:
-    """Draws 0, 1, 2 ... of an epoch, as one rank gets them."""
+    """Returns draws 0, 1, 2 ... of an epoch, as one rank gets them."""
     return list(ShardedSampler(8, num_replicas=1, rank=0, weights=WEIGHTS, num_samples=count, **arguments))
 
 
@@ -169,7 +169,7 @@ def test_a_draw_is_the_same_whichever_rank_takes_it_and_however_it_is_reached(nu
     line = line_of_draws(9001 + num_replicas)
     ranks = ranks_of(num_replicas, 8, **arguments)
     lists = [list(rank) for rank in ranks]
-    assert in_turn(lists) == line[: ranks[0].total_size]  # the last round is filled up with further draws
+    assert in_turn(lists) == line[: ranks[0].total_size]  # further draws fill the last round
     assert sum(rank.num_real for rank in ranks) == 9001
     state = ranks[0].state_at(100, 3)
     assert in_turn([real(rank) for rank in resumed(state, 5, 8, **arguments)]) == line[300 * num_replicas : 9001]
@@ -184,7 +184,7 @@ def test_draws_by_weights_differ_in_each_epoch_and_seed() -> None:
 
 
 def philox(counter: list[int], key: list[int]) -> list[int]:
-    """Philox4x32-10 in whole numbers."""
+    """Computes Philox4x32-10 with Python integers."""
     for _ in range(10):
         first, second = 0xD2511F53 * counter[0], 0xCD9E8D57 * counter[2]
         counter = [

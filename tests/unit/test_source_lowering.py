@@ -1,4 +1,4 @@
-"""Which data sets become path tables, which do not and why, and when a lowered one is out of date."""
+"""Which data sets become path tables, why others do not, and when a lowered one is outdated."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def refused(dataset: object) -> str:
 
 
 def assert_same_samples(source: LoweredSource, dataset: Any, samples: list[tuple[str, int]]) -> None:
-    """Each index of `dataset` maps to the file and label that indexing it would use."""
+    """Asserts that each index of `dataset` maps to the file and label that indexing it gives."""
     assert len(source) == len(dataset)
     everywhere = np.arange(-len(dataset), len(dataset), dtype=np.int64)
     found = [source.table.sample(int(file)) for file in source.files(everywhere)]
@@ -100,7 +100,7 @@ def test_nested_subsets_and_random_split(folder: datasets.ImageFolder) -> None:
 
 
 def read(dataset: Any, index: int) -> tuple[Any, Any]:
-    """(image bytes, label) that the data set itself gives, or (type, text) of what it raises."""
+    """Returns the data set's own (image bytes, label), or the (type, text) of its error."""
     try:
         image, label = dataset[index]
     except Exception as error:  # noqa: BLE001 - what is raised is what is compared
@@ -117,7 +117,7 @@ def read_lowered(source: LoweredSource, index: int) -> tuple[Any, Any]:
 
 
 def make_concatenations(tree: Path) -> list[Any]:
-    """ConcatDatasets of every shape; each image of `tree` has a colour of its own, so that samples can be told."""
+    """Makes ConcatDatasets of every shape; each image of `tree` has its own colour, so samples are recognisable."""
     folder = datasets.ImageFolder(tree)
     plain = datasets.DatasetFolder(tree, datasets.folder.pil_loader, (".png",))
     own, empty = ImageFolder(tree), ImageFiles([], [])
@@ -159,7 +159,7 @@ def test_a_concatenation_knows_each_transform_of_its_parts_once(tree: Path) -> N
 
 
 def test_a_concatenation_whose_lengths_are_out_of_date_is_not_lowered(tree: Path) -> None:
-    """torch goes on with the sizes it has stored, so that indices lead to other samples than one would think."""
+    """torch continues with its stored sizes, so indices lead to unexpected samples."""
     folder = datasets.ImageFolder(tree)
     dataset = ConcatDataset([folder, datasets.ImageFolder(tree)])
     source = lower_dataset(dataset)
@@ -219,7 +219,7 @@ def test_the_image_backend_matters_to_the_default_loader_only(tree: Path, monkey
     assert not source.is_current()
 
 
-def test_target_transforms_are_kept_for_who_makes_the_labels(folder: datasets.ImageFolder) -> None:
+def test_target_transforms_are_kept(folder: datasets.ImageFolder) -> None:
     with_str = with_target(folder, str)
     assert lower_dataset(folder).target_transform is None
     for dataset in (
@@ -328,7 +328,7 @@ def test_edited_samples_that_are_not_plain_are_not_lowered(
 
 
 class HelpfulFolder(datasets.ImageFolder):  # type: ignore[misc]
-    """Finds its samples in another way, and has methods of its own."""
+    """Finds its samples differently, and has more methods."""
 
     extensions = (".png",)
 
@@ -382,10 +382,10 @@ def test_a_length_of_torchvisions_own_is_that_of_the_samples(
         def __len__(self) -> int:
             return 3
 
-    with pytest.raises(NotLoweredError, match="has a __len__ of its own"):
+    with pytest.raises(NotLoweredError, match="has its own __len__"):
         lower_dataset(Derived(tmp_path))
     monkeypatch.setattr(datasets.EuroSAT, "__len__", lambda _: 3)
-    with pytest.raises(NotLoweredError, match="has a __len__ of its own"):
+    with pytest.raises(NotLoweredError, match="has its own __len__"):
         lower_dataset(eurosat)
 
 
@@ -409,7 +409,7 @@ def test_derived_classes_that_may_make_other_samples_are_not_lowered(
     dataset = kind(folder.root)
     source = lower_dataset(dataset)
     setattr(mixin if is_mixin else kind, name, object.__getattribute__ if name == "__getattribute__" else None)
-    assert f" a {name}" in refused(dataset)
+    assert f" has its own {name}," in refused(dataset)
     assert not source.is_current()
 
 
@@ -494,7 +494,7 @@ def test_a_changed_own_data_set_is_not_current(tree: Path, attribute: str) -> No
     assert not source.is_current()
 
 
-def test_torchvisions_samples_are_read_where_they_are(folder: datasets.ImageFolder) -> None:
+def test_torchvisions_samples_are_read_in_place(folder: datasets.ImageFolder) -> None:
     source = lower_dataset(folder)
     assert isinstance(source.table, ListedTable)
     assert_same_samples(source, folder, folder.samples)
@@ -514,7 +514,7 @@ def test_samples_beyond_ascii_are_copied(folder: datasets.ImageFolder, path: str
     assert_same_samples(source, folder, folder.samples)
 
 
-def test_lowering_a_million_samples_makes_nothing_of_each(folder: datasets.ImageFolder) -> None:
+def test_lowering_a_million_samples_makes_no_object_for_each(folder: datasets.ImageFolder) -> None:
     folder.samples = [(f"/data/n{number // 1300:08}/{number}.JPEG", number // 1300) for number in range(10**6)]
     tracemalloc.start()
     begin = time.process_time()
@@ -523,7 +523,7 @@ def test_lowering_a_million_samples_makes_nothing_of_each(folder: datasets.Image
     seconds = time.process_time() - begin
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert held < 9 * len(source)  # the copy of the list, 8 bytes for each
-    # About 0.03 s; a Python operation on each would take ten times as long as the bound.
+    assert held < 9 * len(source)  # the copy of the list takes 8 bytes for each
+    # It takes about 0.03 s; a Python operation on each would take ten times this bound.
     assert seconds < 0.2
     assert source.table.path_bytes(999_999) == b"/data/n00000769/999999.JPEG"

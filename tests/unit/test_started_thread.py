@@ -31,7 +31,7 @@ class Recorded(DaemonThread):
 
 @pytest.fixture
 def kept(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """What threads would be started with; none is."""
+    """Records the arguments of threads, and starts none."""
     starts: list[tuple[Any, ...]] = []
     monkeypatch.setattr(_started_thread, "BEGIN_SECONDS", 0.01)
 
@@ -112,10 +112,10 @@ def test_a_thread_that_begins_runs_and_is_no_part_of_a_cycle() -> None:
 
 
 @pytest.mark.parametrize("has_begun", [False, True], ids=["before_the_thread_begins", "once_it_runs"])
-def test_an_error_that_a_handler_raises_behind_the_start_is_the_programs(
+def test_an_error_that_a_handler_raises_after_the_start_is_the_programs(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], has_begun: bool
 ) -> None:
-    """`threading` takes it for a refusal; the thread runs all the same."""
+    """`threading` takes it for a refusal, but the thread runs."""
     thread = Recorded("interrupted")
     may_begin = threading.Lock()
     begin_in_python = Recorded._bootstrap  # type: ignore[attr-defined]
@@ -152,8 +152,8 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.001)
 
 
-def test_threads_begin_behind_starts_that_a_handler_has_interrupted(run_child: RunChild) -> None:
-    """An exception may come between any two steps of `start`; no lock may stay that others need."""
+def test_threads_begin_after_starts_that_a_handler_has_interrupted(run_child: RunChild) -> None:
+    """An exception may come between any two steps of `start`; it must leave no lock held."""
     run_child(
         """
         import threading

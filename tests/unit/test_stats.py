@@ -88,7 +88,7 @@ FULL = LoaderStats(
 )
 
 
-def test_the_table_says_what_there_is_and_nothing_else() -> None:
+def test_the_table_shows_only_nonzero_values() -> None:
     stats = LoaderStats.from_counters(COUNTERS, {"consumer_wait_seconds": 1.5})
     assert str(stats).splitlines() == [
         "fastload: 97 samples in 0 batches",
@@ -119,10 +119,10 @@ def test_the_largest_table_fits_a_screen() -> None:
 def test_the_waits_say_which_side_limits(consumer: float, workers: float, clause: str) -> None:
     waits = {"consumer_wait_seconds": consumer, "worker_wait_seconds": workers}
     assert clause in str(LoaderStats(batches_delivered=1, **waits))
-    assert clause not in str(LoaderStats(**waits))  # before the first batch nobody knows
+    assert clause not in str(LoaderStats(**waits))  # unknown before the first batch
 
 
-def test_one_batch_is_no_plural() -> None:
+def test_one_batch_is_singular() -> None:
     assert str(LoaderStats(batches_delivered=1, samples_native=1)).startswith("fastload: 1 sample in 1 batch\n")
 
 
@@ -136,7 +136,7 @@ def test_notebooks_show_the_table_with_every_cell_escaped() -> None:
     printer.text.assert_called_once_with(str(FULL))
 
 
-def test_a_difference_subtracts_what_counts_and_keeps_what_is_of_the_moment() -> None:
+def test_a_difference_subtracts_counts_and_keeps_current_levels() -> None:
     earlier = LoaderStats(
         samples_native=5, bytes_held=100, queue_depth=4, stage_seconds={"read": 0.5}, wait_counts={16: 2, 32: 1}
     )
@@ -219,7 +219,7 @@ def test_threads_count_every_wait() -> None:
 
 
 def test_counting_a_wait_costs_less_than_a_microsecond() -> None:
-    """The best of many rounds; it is about a third of that."""
+    """Takes the best of many rounds, which is about a third of that."""
     waits = WaitHistogram()
     best = min(timeit.repeat(lambda: waits.add(12_345_678), number=1000, repeat=20)) / 1000
     assert best < 1e-6

@@ -136,7 +136,7 @@ def test_table_layout_is_channel_then_value() -> None:
     ],
     ids=lambda value: value[:50] if isinstance(value, str) else None,
 )
-def test_a_tensor_part_is_cut_where_it_is_no_table(before: list[Any], transform: Any, reason: str) -> None:
+def test_a_tensor_part_is_cut_where_it_is_not_a_table(before: list[Any], transform: Any, reason: str) -> None:
     assert reason in problem_of(transform, [T.CenterCrop(8), *before], [v2.Identity()])
     assert lowered(T.Compose([*before, transform])).form.table == lowered(T.Compose(before)).form.table
 

@@ -1,4 +1,4 @@
-"""Where a pipeline is cut into native part and Python part, what is handed over, and what explain() says of stages."""
+"""The cut of a pipeline into native part and Python part, the data that passes between them, and explain()'s rows."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_v2_passes_tensors_on_and_v1_raises() -> None:
 
 
 @pytest.mark.parametrize("make", [T.ToTensor, v2.ToImage])
-def test_what_keeps_elements_may_follow_an_erasing(make: Any) -> None:
+def test_steps_that_keep_elements_may_follow_an_erasing(make: Any) -> None:
     erasing = v2.RandomErasing(1.0, value=[0.5, 300.0, -1.0])
     kept = [torch.nn.Identity(), v2.Identity(), v2.ToImage(), lambda image: image, v2.ToPureTensor()]
     pipeline = T.Compose([T.CenterCrop(30), make(), v2.ToDtype(torch.float32), erasing, *kept])
@@ -222,7 +222,7 @@ def test_each_stage_has_a_verdict() -> None:
     ]
 
 
-def test_what_runs_natively_behind_the_cut_is_told_where_calls_are_native() -> None:
+def test_explain_says_what_runs_natively_after_the_cut_if_calls_are_native() -> None:
     result = lowered(T.Compose([FLIP, len, T.RandomApply([T.CenterCrop(8)]), T.ToTensor(), WARP, T.Normalize(0, 1)]))
     rows = [str(verdict) for verdict in transform_verdicts(result, "", calls_are_native=True)]
     natively = "natively, when Python calls it with an image"
@@ -236,7 +236,7 @@ def test_what_runs_natively_behind_the_cut_is_told_where_calls_are_native() -> N
     assert all(": in Python, after position " in row for row in rows[2:])
 
 
-def test_what_gets_a_tensor_is_not_told_as_native() -> None:
+def test_a_transform_that_gets_a_tensor_is_not_called_native() -> None:
     result = lowered(T.Compose([T.ToTensor(), T.CenterCrop(8), T.Normalize(0, 1), FLIP, len, FLIP]))
     rows = [str(verdict) for verdict in transform_verdicts(result, "", calls_are_native=True)]
     assert rows[1] == (
@@ -247,7 +247,7 @@ def test_what_gets_a_tensor_is_not_told_as_native() -> None:
     assert rows[5] == "transform  6 of 6, RandomHorizontalFlip: natively, when Python calls it with an image"
 
 
-def test_each_object_is_asked_once_who_it_is() -> None:
+def test_the_class_of_each_object_is_read_once() -> None:
     pipeline = T.Compose([T.CenterCrop(8), T.RandomApply([v2.RandomInvert()]), T.ToTensor(), WARP, len])
     for transform, num_objects in [(pipeline, 7), (MultiView([pipeline, T.Compose([T.ToTensor()])]), 1 + 7 + 2)]:
         with mock.patch.object(_recognize, "family_of", side_effect=_recognize.family_of) as asked:
@@ -293,5 +293,5 @@ def test_lowering_again_at_each_epoch_is_cheap() -> None:
         start = time.perf_counter()
         lower_transform(transform)
         seconds.append(time.perf_counter() - start)
-    # About 0.7 ms; more than ten times that would be a list of operations made anew.
+    # It takes about 0.7 ms; a newly made list of operations would take more than ten times that.
     assert min(seconds) < 7e-3

@@ -1,4 +1,4 @@
-"""Every operation that a policy lists, against what torchvision's own code does to an image for that choice."""
+"""Every operation that a policy lists, against torchvision's own code for the same choice."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from transform_replay import apply_op
 
 from fastload import _core
 
-# Square images are turned by 90 degrees in another way than others.
+# Square images are turned by 90 degrees differently from others.
 SIZES = [(24, 24), (17, 30)]
 FILLS: list[Any] = [None, 9, (10, 20, 250)]
 
@@ -39,7 +39,7 @@ def torchvisions(transform: Any, image: Image.Image, name: str, magnitude: float
 
 
 def space(transform: Any, num_bins: int, size: tuple[int, int]) -> dict[str, tuple[Any, bool]]:
-    """Name -> (tensor of magnitudes or None, whether a sign is drawn), as torchvision's forward reads its table."""
+    """Returns name -> (tensor of magnitudes or None, whether a sign is drawn), as torchvision's forward reads it."""
     if isinstance(transform, v2.Transform):
         table: Any = transform._AUGMENTATION_SPACE
         made = {name: (make(num_bins, *size), signed) for name, (make, signed) in table.items()}
@@ -84,7 +84,7 @@ def test_rand_augment_lists_what_torchvision_does(
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("fill", FILLS, ids=str)
 @pytest.mark.parametrize("family", FAMILIES)
-# 7 bins of up to 135 degrees have one at 90; 4 have one at 45.
+# With 7 bins of up to 135 degrees one is 90; with 4 one is 45.
 @pytest.mark.parametrize("num_bins", [31, 7, 4])
 def test_trivial_augment_lists_what_torchvision_does(
     family: str, num_bins: int, fill: Any, size: tuple[int, int]
@@ -141,7 +141,7 @@ def test_quarter_turns_are_listed_as_pillow_makes_them() -> None:
 
 
 class Spaces:
-    """torch, with other magnitudes for what goes up to 135 degrees."""
+    """torch with other magnitudes for a maximum of 135 degrees."""
 
     def __init__(self, degrees: torch.Tensor) -> None:
         self._degrees = degrees

@@ -1,4 +1,4 @@
-"""What user code has changed about a transform moves the cut to it, whatever it is."""
+"""Any change of user code to a transform moves the cut to it."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_a_changed_object_of_the_tensor_part_is_cut_there(hook: str) -> None:
 
 
 def by_wraps(function: Any) -> Any:
-    """As a tracing library replaces methods: looks like the original, but is not."""
+    """Replaces a method like a tracing library: the result looks like the original, but is not."""
     return functools.wraps(function)(lambda *arguments, **more: function(*arguments, **more))
 
 

@@ -28,7 +28,7 @@ PADDINGS = st.integers(0, 9) | st.tuples(st.integers(0, 5), st.integers(0, 5)) |
 
 
 class Noise:
-    """A transform that nobody knows, with a draw of its own."""
+    """An unknown transform with its own draw."""
 
     def __repr__(self) -> str:
         return "Noise()"
@@ -40,11 +40,11 @@ class Noise:
 
 
 class Flip(T.RandomHorizontalFlip):  # type: ignore[misc]
-    """A subclass, which may do anything."""
+    """A subclass, which could do anything."""
 
 
 def image_transforms(family: Any) -> st.SearchStrategy[Any]:
-    """Transforms of PIL images, with and without a native form."""
+    """Returns transforms of PIL images, with and without a native form."""
 
     def build(name: str, **arguments: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         return st.builds(getattr(family, name), **arguments)
@@ -139,7 +139,7 @@ def pipelines(draw: Any) -> Any:
 
 
 def outcome(run: Any) -> tuple[Any, torch.Tensor]:
-    """What `run` gives under a fixed seed, or the type of what it raises, and the generator's state after it."""
+    """Returns the result of `run` under a fixed seed, or its error's type, and the generator's state afterwards."""
     torch.manual_seed(17)
     try:
         return run(), torch.get_rng_state()

@@ -84,7 +84,7 @@ STEPS: list[tuple[str, dict[str, Any], Callable[[str], list[_core.Step]]]] = [
         {"padding": [1, 2, 3, 4], "fill": (1, 2.9, 255), "padding_mode": "reflect"},
         lambda _: [pad(1, 2, 3, 4, fill=(1, 2, 255), padding_mode="reflect")],
     ),
-    ("Pad", {"padding": 0}, lambda _: [pad(0, 0, 0, 0)]),  # another image, without info
+    ("Pad", {"padding": 0}, lambda _: [pad(0, 0, 0, 0)]),  # makes a new image, without info
     ("RandomCrop", {"size": 32}, lambda family: [crop(family, 32, 32)]),
     (
         "RandomCrop",
@@ -152,7 +152,7 @@ def test_steps(family: str, name: str, arguments: dict[str, Any], steps: Callabl
     ids=str,
 )
 @pytest.mark.parametrize("p", [0.0, 0.1, 0.2, 0.3, 0.7, 0.9, 1.0, 1 / 3, 2.0**-25, 1 - 2.0**-53, 0.7 + 2.0**-26])
-def test_a_draw_beside_the_probability_is_decided_as_torchvision_decides_it(
+def test_a_draw_near_the_probability_is_decided_like_torchvision(
     family: str, name: str, arguments: dict[str, Any], p: float
 ) -> None:
     transform = getattr(FAMILIES[family], name)(**arguments, p=p)
@@ -219,7 +219,7 @@ def test_v2_resize_to_a_longer_side_needs_a_known_size() -> None:
 
 
 @pytest.mark.parametrize("transform", [v2.Identity(), RGB(), v2.ToDtype(torch.float32, scale=True), v2.ToPureTensor()])
-def test_what_does_nothing_to_rgb_images_has_no_step(transform: Any) -> None:
+def test_a_transform_that_does_nothing_to_rgb_images_has_no_step(transform: Any) -> None:
     result = lowered(v2.Compose([transform, v2.CenterCrop(4), transform]))
     assert result.python_part == ()
     assert [position for position, _ in result.steps] == [1]
@@ -367,7 +367,5 @@ def test_other_arguments_run_in_python_from_there_on(transform: Any, reason: str
         ([T.CenterCrop(8)] * 30, v2.AutoAugment(), "32 image operations"),
     ],
 )
-def test_what_native_images_and_plans_do_not_hold_runs_in_python(
-    before: list[Any], transform: Any, reason: str
-) -> None:
+def test_pipelines_beyond_native_limits_run_in_python(before: list[Any], transform: Any, reason: str) -> None:
     assert reason in problem_of(transform, before, [T.ToTensor()])

@@ -1,4 +1,4 @@
-"""Which code of the user's is known to pass images on, and what of it has to be as it is for that."""
+"""Which of the user's code is known to pass images on, and which properties it needs for that."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from transform_replay import replay
 
 
 class MaybeConvertMode:
-    """As open_clip's."""
+    """A copy of open_clip's class."""
 
     def __init__(self, mode: str = "RGB") -> None:
         self.mode = mode
@@ -36,10 +36,10 @@ class MaybeConvertMode:
 
 
 class OwnToTensor:
-    """As timm's."""
+    """A copy of timm's class."""
 
     def __call__(self, pic: Any) -> torch.Tensor:
-        """Of an image."""
+        """Takes an image."""
         if isinstance(pic, torch.Tensor):
             return pic
         return F.to_tensor(pic)
@@ -67,7 +67,7 @@ class ModulePreset(torch.nn.Module):
 
 
 def documented(image: Any) -> Any:
-    """Of any image, and with a type ignored."""
+    """Takes any image; has an ignored type."""
     if image.mode != "RGB":
         image = image.convert("RGB")
     return image
@@ -112,7 +112,7 @@ def copies(transform: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", KNOWN)
-def test_what_passes_images_on_is_native_and_does_so(name: str) -> None:
+def test_code_that_passes_images_on_is_native_and_does_so(name: str) -> None:
     ends = [T.RandomCrop(20), T.ToTensor()]
     for transform in copies(KNOWN[name]()):
         assert is_native(T.Compose([T.Resize(40), transform, *ends]))
@@ -122,7 +122,7 @@ def test_what_passes_images_on_is_native_and_does_so(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MAKING_TENSORS)
-def test_what_makes_tensors_is_native_with_its_own_bytes(name: str) -> None:
+def test_code_that_makes_tensors_is_native_with_its_own_bytes(name: str) -> None:
     for transform in copies(MAKING_TENSORS[name]()):
         pipeline = T.Compose([transform, T.Normalize(0.3, 0.4)]) if "bytes" not in name else transform
         assert is_native(pipeline)
@@ -132,7 +132,7 @@ def test_what_makes_tensors_is_native_with_its_own_bytes(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["identity", "torch's", "MaybeConvertMode", "Lambda of v2", "DINOv2's", "timm's"])
-def test_what_passes_tensors_on_is_native_behind_them(name: str) -> None:
+def test_code_that_passes_tensors_on_is_native_after_them(name: str) -> None:
     transform = {**KNOWN, **MAKING_TENSORS}[name]()
     assert is_native(T.Compose([T.CenterCrop(9), T.ToTensor(), transform, T.Normalize(0.5, 0.5)]))
 
@@ -217,7 +217,7 @@ def with_forward(module: Any) -> Any:
 
 
 def of_globals(function: Any, **names: Any) -> Any:
-    """A copy of a class's `__call__` that finds other things under some names, in a class of its own."""
+    """Returns a copy of a class's `__call__` that finds other objects under some names, in a class of its own."""
     changed = type(function)(function.__code__, {**function.__globals__, **names}, closure=function.__closure__)
     return type("Changed", (), {"__call__": changed})()
 
@@ -273,7 +273,7 @@ def _without(transform: Any, name: str) -> Any:
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_what_does_anything_else_runs_in_python(name: str) -> None:
+def test_other_code_runs_in_python(name: str) -> None:
     transform = OTHERS[name]()
     result = lowered(T.Compose([T.Resize(40), transform, T.ToTensor()]))
     assert len(result.steps) == 1
@@ -307,7 +307,7 @@ def test_a_changed_preset_of_weights_runs_in_python_as_a_whole(name: str) -> Non
     assert (len(result.steps), result.form.sample, result.size) == (1, "pil", None)
 
 
-def test_a_preset_of_weights_with_a_hook_or_behind_tensors_runs_in_python() -> None:
+def test_a_preset_of_weights_with_a_hook_or_after_tensors_runs_in_python() -> None:
     preset = ImageClassification(crop_size=20)
     assert "its Resize: not native on tensors" in str(lowered(T.Compose([T.ToTensor(), preset])).stages[1].problem)
     assert "not native in a RandomApply" in str(lowered(T.RandomApply([preset])).stages[0].problem)
@@ -323,7 +323,7 @@ def test_nothing_is_known_without_torchvision(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_timms_evaluation_is_native_as_a_whole() -> None:
-    """With its own classes, whose bytecode another release may change."""
+    """Uses timm's own classes, whose bytecode another release may change."""
     data = pytest.importorskip("timm.data")
     pipeline = data.create_transform(32, is_training=False)
     assert any(type(transform).__module__.startswith("timm.") for transform in pipeline.transforms)

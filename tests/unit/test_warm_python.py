@@ -1,4 +1,4 @@
-"""Children that are forked from a warm process end, write and fail as interpreters do."""
+"""Children forked from a warm process end, write and fail like separate interpreters."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_program_is_the_main_module_in_an_empty_folder_and_a_session_of_its_ow
         ("import os\nif os.fork() == 0: print('child')", 0, "child\n", ""),
     ],
 )
-def test_its_end_and_its_words_are_told(
+def test_its_exit_code_and_output_are_returned(
     run_child: RunChild, warm: bool, code: str, status: int, stdout: str, stderr: str
 ) -> None:
     result = run_child(code, check=False, warm=warm)
@@ -87,7 +87,7 @@ def test_one_that_does_not_end_is_killed_with_what_it_has_started(
     assert run_child("print('next')", warm=warm).stdout == "next\n"
 
 
-def test_what_it_imports_is_there_and_started_nothing(run_child: RunChild) -> None:
+def test_its_imports_are_there_and_started_nothing(run_child: RunChild) -> None:
     result = run_child(
         """
         import sys, threading
