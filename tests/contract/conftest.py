@@ -1,4 +1,4 @@
-"""What the contract's tests share: a dataset for each way in which batches are made."""
+"""Shared fixtures of the contract's tests: a dataset for each way in which batches are made."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ NUM_SAMPLES = 11
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """11 clean baseline JPEGs in three classes."""
+    """Makes 11 clean baseline JPEGs in three classes."""
     return make_clean_folder(tmp_path_factory.mktemp("contract"), NUM_SAMPLES)
 
 
 @pytest.fixture
 def images(folder: Path) -> ImageFolder:
-    """A dataset that loads natively; its labels are replaced by the indices, so that a batch shows its order."""
+    """Makes a dataset that loads natively; labels are replaced by indices, so a batch shows its order."""
     dataset = ImageFolder(str(folder), recipes.evaluation(40, 32))
     dataset.samples = [(path, index) for index, (path, _) in enumerate(dataset.samples)]
     return dataset
@@ -32,20 +32,20 @@ def images(folder: Path) -> ImageFolder:
 
 @pytest.fixture
 def images_with_python_part(images: ImageFolder) -> ImageFolder:
-    """The same images in a pipeline that native code begins and Python ends."""
+    """Makes the same images in a pipeline that native code begins and Python ends."""
     images.transform = transforms.Compose([*recipes.evaluation(40, 32).transforms, negated])
     return images
 
 
 @pytest.fixture(params=["native", "python part"])
 def threaded(request: pytest.FixtureRequest) -> ImageFolder:
-    """One dataset that loads natively and one whose samples Python ends; both in threads of this process."""
+    """Gives one dataset that loads natively and one whose samples Python ends; both in threads of this process."""
     return request.getfixturevalue({"native": "images", "python part": "images_with_python_part"}[request.param])
 
 
 @pytest.fixture(params=["native", "python part", "python"])
 def dataset(request: pytest.FixtureRequest) -> Any:
-    """The two of `threaded`, and one of which everything runs in Python."""
+    """Gives the two of `threaded`, and one that runs entirely in Python."""
     if request.param == "python":
         return Numbered(NUM_SAMPLES)
     return request.getfixturevalue({"native": "images", "python part": "images_with_python_part"}[request.param])

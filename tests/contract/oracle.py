@@ -1,4 +1,4 @@
-"""Running the same thing on torch's DataLoader and on fastload's."""
+"""Runs the same program on torch's DataLoader and on fastload's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LOADERS = (torch.utils.data.DataLoader, fastload.DataLoader)
 
 
 def outcome(action: Callable[[], Any]) -> tuple[str, Any]:
-    """("returned", value) or ("raised", exact type of the exception)."""
+    """Returns ("returned", value) or ("raised", exact type of the exception)."""
     try:
         return "returned", action()
     except Exception as error:  # noqa: BLE001 - what is raised is what is compared
@@ -21,7 +21,7 @@ def outcome(action: Callable[[], Any]) -> tuple[str, Any]:
 
 
 def on_both(action: Callable[[Any], Any]) -> tuple[Any, Any]:
-    """What `action` gives for torch's class and for fastload's."""
+    """Returns the results of `action` for torch's class and for fastload's."""
     theirs, mine = map(action, LOADERS)
     return theirs, mine
 
@@ -31,5 +31,5 @@ def labels_of(batches: Any) -> list[list[int]]:
 
 
 def negated(image: torch.Tensor) -> torch.Tensor:
-    """A step that only Python knows."""
+    """Negates the image: a step that only Python knows."""
     return -image

@@ -1,4 +1,4 @@
-"""Loaders of data sets that run in Python, made at random: the same for the same seed on both classes."""
+"""Random loaders of data sets that run in Python: the same for the same seed on both classes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _OF_NUMPY: list[Callable[[], Any]] = [
 
 @dataclass
 class Habits:
-    """What the samples of a data set do: each a share of them.
+    """The behaviour of a data set's samples, each as a share of them.
 
     Attributes:
         draws: random numbers of torch.
@@ -72,7 +72,7 @@ class Habits:
     fails_late: float = 0.0
 
     def sample(self, seed: int, index: int) -> Any:
-        """Sample `index`, whose habits are always the same; those of others are others."""
+        """Returns sample `index`, whose habits are always the same; other samples have others."""
         choose = random.Random(seed * 1_000_003 + index)
         if choose.random() < self.fails:
             raise choose.choice(_ERRORS)(index)
@@ -106,7 +106,7 @@ class Counter:
 
 
 class Cache(Counter):
-    """Keeps what it has made; a bound method of its dict is all that it uses."""
+    """Keeps its results; it uses only a bound method of its dict."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -150,7 +150,7 @@ def of_generator(draw: Callable[[Any], Any], make: Callable[[int], Any]) -> Call
     return keeper
 
 
-# What data sets and collate_fn keep: name -> a callable with a state, made of a seed.
+# Callables that data sets and collate_fn keep: name -> a callable with a state, made from a seed.
 KEEPERS: dict[str, Callable[[int], Callable[[int], float]]] = {
     "counter": lambda _: Counter(),
     "cache": lambda _: Cache(),
@@ -168,7 +168,8 @@ KEEPERS: dict[str, Callable[[int], Callable[[int], float]]] = {
 
 
 class Samples(Dataset[Any]):
-    """
+    """A map-style data set with keepers.
+
     Attributes:
         keepers: Called for each sample; several data sets and collate_fn may have the same ones.
     """
@@ -185,7 +186,7 @@ class Samples(Dataset[Any]):
 
 
 def with_keepers(sample: Any, keepers: Sequence[Callable[[int], float]], index: int) -> Any:
-    """A sample with what the keepers make of its index."""
+    """Returns a sample with the keepers' results for its index."""
     found = [keeper(index) for keeper in keepers]
     return {**sample, "kept": found} if isinstance(sample, dict) else (*sample, found)
 
@@ -216,7 +217,7 @@ class ItemsWithLength(Items):
 
 
 class Mixing(Dataset[Any]):
-    """Adds samples of others that `random` and a keeper choose, and knows itself."""
+    """Adds other samples, chosen by `random` and a keeper, and refers to itself."""
 
     def __init__(self, inner: Samples) -> None:
         self.inner, self.recent, self.itself = inner, [0], self
@@ -230,7 +231,7 @@ class Mixing(Dataset[Any]):
 
 
 class CollateWithKeepers:
-    """Counts batches, and asks the keepers of the data set."""
+    """Counts batches, and calls the keepers of the data set."""
 
     def __init__(self, keepers: Sequence[Callable[[int], float]]) -> None:
         self.keepers, self.batches = keepers, 0
@@ -257,7 +258,7 @@ def seed_worker(worker_id: int) -> None:
 
 
 class GivenBatches:
-    """A batch sampler, or a sampler, of what it is given; one that is an exception is raised."""
+    """A batch sampler, or a sampler, over a given list; an exception in it is raised."""
 
     def __init__(self, batches: list[Any]) -> None:
         self.batches = batches
@@ -265,7 +266,7 @@ class GivenBatches:
     def __iter__(self) -> Iterator[Any]:
         for batch in self.batches:
             if isinstance(batch, Exception):
-                raise type(batch)(*batch.args)  # a new one: its traceback has torch's iterator, which is to go
+                raise type(batch)(*batch.args)  # a new one: the old one's traceback would keep torch's iterator
             yield batch
 
     def __len__(self) -> int:
@@ -274,7 +275,7 @@ class GivenBatches:
 
 @dataclass
 class Case:
-    """A loader and how it is iterated over."""
+    """A loader and the way it is iterated over."""
 
     seed: int
     kind: str = ""
@@ -353,7 +354,7 @@ def _give_keys(case: Case, choose: random.Random) -> None:
         return [key() for _ in range(choose.choice([0, 1, 2, 4, 6]) if choose.random() < 0.3 else 3)]
 
     case.given = [batch() for _ in range(choose.randrange(12))]
-    # Not before iter() is over: torch then leaves its workers to the collector, which waits 5 s for each.
+    # Not before iter() ends: torch then leaves its workers to the collector, which waits 5 s for each.
     ahead = case.arguments["num_workers"] * case.arguments.get("prefetch_factor", 1)
     if choose.random() < 0.3 and ahead < len(case.given):
         case.given[choose.randrange(ahead, len(case.given))] = KeyError("sampler")
@@ -402,14 +403,14 @@ def outcome(action: Callable[[], Any]) -> Any:
 
 
 def draw_from_all() -> None:
-    """The program's own draws."""
+    """Makes the program's own draws."""
     torch.randn(3)
     random.gauss(0, 1)
     np.random.randn()
 
 
 def run_case(kind: Any, case: Case) -> list[Any]:
-    """All that can be seen from outside, step by step."""
+    """Returns everything that can be seen from outside, step by step."""
     keepers = [KEEPERS[name](case.seed + number) for number, name in enumerate(case.keepers)]
     dataset = dataset_of(case, keepers)
     for seed in (torch.manual_seed, random.seed, np.random.seed):
@@ -449,12 +450,12 @@ def run_case(kind: Any, case: Case) -> list[Any]:
 
 
 def assert_case(seed: int) -> None:
-    """Two runs of fastload's loader are equal to one of torch's, step by step."""
+    """Asserts that two runs of fastload's loader equal one of torch's, step by step."""
     case = make_case(seed)
-    # For so long torch waits for a worker to end; where one has failed it often does not, and is killed then.
+    # How long torch waits for a worker to end; one that has failed often does not, and is then killed.
     with mock.patch.object(torch.utils.data._utils, "MP_STATUS_CHECK_INTERVAL", 0.2):
         theirs = run_case(torch.utils.data.DataLoader, case)
-        gc.collect()  # an iterator of torch that has raised is in a cycle, and its workers live as long
+        gc.collect()  # torch's iterator that has raised is in a cycle, which keeps its workers alive
         for attempt in ("first", "second"):
             different = first_difference(theirs, run_case(fastload.DataLoader, case))
             if different is not None:

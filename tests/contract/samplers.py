@@ -19,7 +19,7 @@ from torch.utils.data import (
 
 
 class Counting(Sampler[Any]):
-    """Counts how often it is asked for an iterator and how many keys it gave; draws when it is asked."""
+    """Counts its iterators and keys; draws when an iterator is requested."""
 
     def __init__(self, keys: list[Any]) -> None:
         self.keys = keys

@@ -1,4 +1,4 @@
-"""Every argument with values that make no sense: torch's error, or one that names argument and value."""
+"""Every argument with invalid values: torch's error, or one that names argument and value."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _NOT_FOR_USERS = (
     *("incompatible", "std::", "bad_alloc", "vector::", "SupportsInt", "fastload._core", "C long", "unpacking"),
     "codec can't",
 )
-# Argument -> the others that it makes sense with.
+# Argument -> the other arguments that it needs.
 _TORCHS: dict[str, dict[str, Any]] = {
     "batch_size": {},
     "shuffle": {},
@@ -98,14 +98,14 @@ class _Streamed(torch.utils.data.IterableDataset[torch.Tensor]):
 
 
 class _Outcome(NamedTuple):
-    """What came of a loader: the number of its batches, or an error."""
+    """The outcome of a loader: the number of its batches, or an error."""
 
     error: Exception | None
     num_batches: int = 0
 
     @property
     def text(self) -> str:
-        """The error's; of one that a worker has sent its last line."""
+        """The error's text; of a worker's error the last line."""
         text = str(self.error)
         return text.rstrip().rpartition("\n")[2] if text.startswith("Caught") else text
 
@@ -125,14 +125,14 @@ def _outcome(make: _Make, dataset: Any, arguments: dict[str, Any]) -> _Outcome:
 
 
 def _names(outcome: _Outcome, argument: str, value: Any) -> bool:
-    """Whether it is an error that names them."""
+    """Returns whether it is an error that names them."""
     name = "sampler" if argument == "batch_sampler" else argument
     return outcome.error is not None and name in outcome.text and repr(value) in outcome.text
 
 
 @pytest.fixture(scope="module")
 def datasets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """By who loads them."""
+    """Makes data sets, by the way they are loaded."""
     folder = make_clean_folder(tmp_path_factory.mktemp("absurd"), 12)
     native = ImageFolder(str(folder), T.Compose([T.CenterCrop(8), T.ToTensor()]))
     return {"native": native, "python": list(torch.zeros(12, 2)), "stream": _Streamed()}
@@ -152,7 +152,7 @@ def _assert_torchs(ours: _Outcome, dataset: Any, arguments: dict[str, Any], what
 @pytest.mark.parametrize(
     ("argument", "kind"),
     [
-        # Each of torch's answers to these takes a process.
+        # torch starts a process to answer each of these.
         *(
             pytest.param(name, "native", marks=[pytest.mark.slow] if others and name not in _COUNTS else [])
             for name, others in _TORCHS.items()
@@ -189,7 +189,7 @@ def test_own_arguments_are_named(datasets: dict[str, Any], argument: str) -> Non
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("arguments", [{"num_workers": 10**10}, {"num_workers": 1, "prefetch_factor": 10**10}], ids=str)
 def test_worker_processes_have_the_same_limits(datasets: dict[str, Any], arguments: dict[str, Any]) -> None:
-    """torch would go on starting them, or asking for batches, for hours."""
+    """torch would go on starting them, or requesting batches, for hours."""
     ours = _outcome(fastload.DataLoader, datasets["python"], {**arguments, "workers": "processes"})
     assert _names(ours, *list(arguments.items())[-1]), repr(ours.error)
 

@@ -138,7 +138,7 @@ def _mean(path: str) -> Any:
 
 
 class Resizing(OwnDataset):
-    """Reads in another way."""
+    """Reads its files differently."""
 
     def __getitem__(self, index: int) -> Any:
         return cv2.resize(self.samples[index], (3, 3)).mean()
@@ -158,14 +158,14 @@ def test_nothing_is_advised_where_nothing_helps() -> None:
     assert _advice(fastload.DataLoader(TensorDataset(torch.zeros(3)))) == []
     assert _advice(fastload.DataLoader([torch.zeros(3)])) == []  # type: ignore[arg-type]
     in_memory = OwnDataset([])
-    vars(in_memory)["data"] = np.zeros((3, 32, 32, 3))  # as SVHN and STL10 of torchvision's
+    vars(in_memory)["data"] = np.zeros((3, 32, 32, 3))  # like torchvision's SVHN and STL10
     assert _advice(fastload.DataLoader(in_memory)) == []
     pipe = torch.utils.data.datapipes.iter.IterableWrapper(range(3))
     assert _advice(fastload.DataLoader(pipe)) == []
 
 
 class _Printer:
-    """As IPython's, of which an object's _repr_pretty_ gets one."""
+    """IPython's printer, which an object's _repr_pretty_ gets."""
 
     def __init__(self) -> None:
         self.shown = ""

@@ -1,4 +1,4 @@
-"""Arguments: what torch refuses is refused with the same type and words, at the same moment."""
+"""Arguments: what torch refuses is refused with the same type and text, at the same time."""
 
 from __future__ import annotations
 
@@ -82,12 +82,12 @@ ATTRIBUTES = [
 
 
 def without_address(arguments: dict[str, Any]) -> str:
-    """A name for a case that is the same in every process."""
+    """Returns a name for a case that is the same in every process."""
     return re.sub(r" at 0x[0-9a-f]+", "", str(arguments))
 
 
 def construction(make: Callable[[], Any]) -> tuple[str, Any, str]:
-    """How construction ends: with the attributes, or with an exception's type and text."""
+    """Returns the outcome of a construction: the attributes, or the exception's type and text."""
     try:
         loader = make()
     except Exception as error:  # noqa: BLE001 - what is raised is what is compared

@@ -1,4 +1,4 @@
-"""What becomes of every kind of sample: torch's default_collate, default_convert and pinning, in threads."""
+"""The treatment of every kind of sample: torch's default_collate, default_convert and pinning, in threads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ import fastload
 
 
 class Made(Dataset[Any]):
-    """Sample i is what a function makes of i."""
+    """Sample i is the result of a function for i."""
 
     def __init__(self, make: Callable[[int], Any], length: int = 5) -> None:
         self.make, self.length = make, length
@@ -44,7 +44,7 @@ class Pair(collections.namedtuple("Pair", ["left", "right"])):
 
 
 class Options(dict[str, Any]):
-    """A mapping that can be copied and has something besides its items."""
+    """A mapping that can be copied and has attributes besides its items."""
 
     unit = "none"
 
@@ -66,7 +66,7 @@ class Frozen(Mapping[str, Any]):
 
 
 class TwoArguments(Frozen):
-    """A mapping that cannot even be constructed from one."""
+    """A mapping that cannot even be constructed from another one."""
 
     def __init__(self, first: Any, second: Any) -> None:
         super().__init__({"first": first, "second": second})
@@ -93,7 +93,7 @@ class RowOfTwo(Row):
 
 
 class Column(list[Any]):
-    """A list with something besides its items."""
+    """A list with attributes besides its items."""
 
     unit = "none"
 
@@ -103,7 +103,7 @@ class Record:
     value: int
 
 
-# What torch's workers cannot send to the process that asked, and threads need not send.
+# Samples that torch's workers cannot send to the consuming process, and threads need not send.
 CANNOT_LEAVE_A_PROCESS = {"tensor that needs a gradient", "mapping proxy"}
 
 
@@ -185,7 +185,7 @@ SAMPLES: dict[str, Callable[[int], Any]] = {
 
 
 def described(value: Any) -> Any:
-    """Types, bytes and what else a container carries, so that == compares everything."""
+    """Returns types, bytes and other attributes of a container, so that == compares everything."""
     if isinstance(value, torch.Tensor):
         bits = value.detach().contiguous().view(torch.uint8) if value.dim() else value.detach().reshape(1)
         return type(value), value.dtype, tuple(value.shape), value.stride(), value.requires_grad, bits.tolist()
@@ -201,7 +201,7 @@ def described(value: Any) -> Any:
 
 
 def ends(loader: Any) -> list[Any]:
-    """Each step of an epoch: what the batch is, or the type of the error and its last line."""
+    """Returns each step of an epoch: the batch, or the type of the error and its last line."""
     iterator, steps = iter(loader), []
     while True:
         try:
@@ -253,7 +253,7 @@ def test_mixed_dtypes_become_what_torchs_workers_make_of_them(name: str, num_wor
     ],
 )
 def test_what_workers_cannot_send_comes_from_threads_as_without_workers(name: str, arguments: dict[str, Any]) -> None:
-    """Where torch's worker fails, the batch is the one that torch makes without workers."""
+    """The batch that torch's worker cannot send is the one that torch makes without workers."""
     dataset = Made(SAMPLES[name])
     alone = ends(torch.utils.data.DataLoader(dataset, **arguments))
     assert ends(fastload.DataLoader(dataset, num_workers=2, **arguments)) == alone
@@ -329,7 +329,7 @@ def test_a_collate_function_of_ones_own_gets_the_list_of_samples(num_workers: in
     assert mine == theirs
 
 
-# ---- pinning, on an accelerator that is made believe ---------------------------------------------------------------
+# ---- pinning, on a simulated accelerator -----------------------------------------------------------------------------
 
 
 class Pinnable:
@@ -350,7 +350,7 @@ class PinningFails(Pinnable):
 
 @pytest.fixture
 def accelerator(monkeypatch: pytest.MonkeyPatch, believed_accelerator: None) -> None:
-    """torch believes in a device; a tensor that is pinned is a thousand more."""
+    """Makes torch believe in a device; pinning a tensor adds a thousand."""
     monkeypatch.setattr(torch.accelerator, "set_device_index", lambda index: None)
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor, *device: tensor + 1000)
 

@@ -1,4 +1,4 @@
-"""What loaders and explanations say of themselves: repr(), fields, dicts, tables."""
+"""Descriptions of loaders and explanations: repr(), fields, dicts, tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fastload._loader._current import CurrentLoader
 
 
 class Untouchable:
-    """A data set of the user's, whose own code repr() must not call."""
+    """A user's data set, whose own code repr() must not call."""
 
     def __len__(self) -> int:
         raise AssertionError("len() was called")

@@ -1,4 +1,4 @@
-"""Where threads are meant to differ from torch's worker processes: what torch does and what they do, side by side."""
+"""Deliberate differences between threads and torch's worker processes: the two side by side."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ import fastload
 
 
 class Remembering(Numbered):
-    """Keeps what it was asked for."""
+    """Keeps the indices that it was asked for."""
 
     def __init__(self) -> None:
         super().__init__(6)
@@ -89,7 +89,7 @@ def test_samples_that_are_not_collated_are_the_workers_own_memory() -> None:
 def test_a_transform_that_is_changed_in_an_epoch_without_workers_counts_from_the_next_one(
     folder: Path, has_python_part: bool
 ) -> None:
-    """With workers it does so in torch, too."""
+    """With workers torch does the same."""
 
     def steps(size: int) -> Any:
         return transforms.Compose([*recipes.evaluation(48, size).transforms, *[negated] * has_python_part])
@@ -109,7 +109,7 @@ def test_a_transform_that_is_changed_in_an_epoch_without_workers_counts_from_the
     assert mine == run(torch.utils.data.DataLoader, 1) == [[32, 32, 32], [24, 24, 24]]
 
 
-# Name -> (what sets it to a value, what gives it).
+# Name -> (a function that sets it to a value, a function that returns it).
 SETTINGS: dict[str, tuple[Callable[[Any], Any], Callable[[], Any], Any]] = {
     "default dtype": (torch.set_default_dtype, torch.get_default_dtype, torch.float64),
     "environment": (lambda value: os.environ.update(FASTLOAD_TEST=value), lambda: os.environ["FASTLOAD_TEST"], "new"),
@@ -129,7 +129,7 @@ SETTINGS: dict[str, tuple[Callable[[Any], Any], Callable[[], Any], Any]] = {
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_settings_of_the_process_hold_for_all_threads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker process has its own."""
+    """A worker process has its own settings."""
     set_to, get, value = SETTINGS[name]
     monkeypatch.setenv("FASTLOAD_TEST", "old")
 
@@ -202,7 +202,7 @@ def test_stop_iteration_of_a_sample_ends_torchs_epoch_without_a_word_and_is_an_e
 
 
 def test_an_error_of_worker_init_fn_is_told_with_every_batch() -> None:
-    """torch tells it once, and then that a variable of its own has no value."""
+    """torch reports it once, and then that one of its variables has no value."""
 
     def init(worker_id: int) -> None:
         raise ZeroDivisionError("init")
@@ -218,7 +218,7 @@ def test_an_error_of_worker_init_fn_is_told_with_every_batch() -> None:
 
 
 class WaitingAtFirst(Numbered):
-    """Sample 0 waits until it may end, which sample `ended_by` says where there is one."""
+    """Sample 0 waits until it may end; sample `ended_by` ends the wait, if there is one."""
 
     def __init__(self, length: int, ended_by: int | None = None) -> None:
         super().__init__(length)
@@ -299,7 +299,7 @@ UNPICKLABLE: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("name", UNPICKLABLE)
 def test_batches_need_not_be_pickled(name: str) -> None:
-    """torch's workers cannot send such a batch, and who waits for it waits for ever."""
+    """torch's workers cannot send such a batch, and the consumer waits forever."""
 
     def made(index: int) -> Any:
         return UNPICKLABLE[name]()

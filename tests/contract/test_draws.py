@@ -1,4 +1,4 @@
-"""Randomness: the same draws at the same moments as torch's loader; user code beside it sees the same numbers."""
+"""Randomness: the same draws at the same times as torch's loader; user code beside it sees the same numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.utils.data import BatchSampler, RandomSampler
 
 
 class States:
-    """Takes down the state of both generators each time it is called."""
+    """Records the state of both generators each time it is called."""
 
     def __init__(self, generator: torch.Generator | None) -> None:
         self.generator = generator

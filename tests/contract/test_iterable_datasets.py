@@ -76,7 +76,7 @@ def test_more_items_than_its_length_warn_in_torchs_words(num_workers: int) -> No
 
 
 class Failing(IterableDataset[Any]):
-    """Raises in the middle; a generator is over after that."""
+    """Raises in the middle; a generator has ended after that."""
 
     def __iter__(self) -> Iterator[int]:
         yield from range(5)
@@ -110,7 +110,7 @@ def test_an_error_of_iter_itself_comes_with_the_first_batch(num_workers: int) ->
 
 
 class ItsOwnIterator(IterableDataset[int]):
-    """``__iter__`` returns the data set itself, as a socket's or a queue's reader may."""
+    """``__iter__`` returns the data set itself, like a reader of a socket or a queue."""
 
     def __init__(self, length: int = 40) -> None:
         self.length = length
@@ -133,7 +133,7 @@ class ItsOwnIterator(IterableDataset[int]):
 
 
 def epochs_of(kind: Any, dataset: Any, **arguments: Any) -> Any:
-    """Batches of two epochs, and the attributes that the data set has then."""
+    """Returns the batches of two epochs, and the data set's attributes afterwards."""
     loader = kind(dataset, batch_size=4, **arguments)
     return [[batch.tolist() for batch in loader] for _ in range(2)], {
         name: value for name, value in vars(dataset).items() if isinstance(value, int)
@@ -171,7 +171,7 @@ def test_threads_may_take_turns_with_the_iterator_that_they_share() -> None:
 
 
 class Range(IterableDataset[int]):
-    """Knows nothing of workers."""
+    """A stream that does not know of workers."""
 
     def __init__(self, start: int, end: int) -> None:
         self.start = start
@@ -182,7 +182,7 @@ class Range(IterableDataset[int]):
 
 
 def take_part(worker_id: int) -> None:
-    """A worker_init_fn that leaves its worker a part of the Range."""
+    """Leaves its worker a part of the Range, as a worker_init_fn."""
     info = torch.utils.data.get_worker_info()
     assert info is not None
     assert info.id == worker_id
@@ -212,7 +212,7 @@ class Position:
 
 
 class Shuffled(IterableDataset[int]):
-    """Sets what its `setter` says at the beginning of each iteration."""
+    """Calls its `setter` at the beginning of each iteration."""
 
     def __init__(self, setter: Any) -> None:
         self.setter = setter
@@ -242,7 +242,7 @@ def test_attributes_that_are_set_while_it_is_iterated_over_are_each_workers_own(
 
 
 def test_a_stream_that_is_left_early_ends_in_the_thread_that_has_run_it() -> None:
-    """As an sqlite connection must be closed where it was opened."""
+    """An sqlite connection, for example, must be closed in the thread that opened it."""
     threads: list[tuple[int, int]] = []
     begun, ended = threading.Semaphore(0), threading.Semaphore(0)
 
@@ -260,7 +260,7 @@ def test_a_stream_that_is_left_early_ends_in_the_thread_that_has_run_it() -> Non
     for _ in range(2):
         assert begun.acquire(timeout=20)
     assert next(iterator).tolist() == [0]
-    gc.disable()  # which may come before the thread does
+    gc.disable()  # otherwise it may come before the thread does
     try:
         del iterator
         for _ in range(2):
@@ -330,7 +330,7 @@ def test_an_infinite_stream_can_be_left() -> None:
 
 
 class DrawingToBegin(IterableDataset[Any]):
-    """``__iter__`` is no generator: it draws, or fails, at once."""
+    """``__iter__`` is not a generator: it draws, or fails, at once."""
 
     def __init__(self, is_bad: bool = False) -> None:
         self.is_bad = is_bad

@@ -1,4 +1,4 @@
-"""Epochs: what is delivered, in which order, how they end, and how errors pass."""
+"""Epochs: delivered batches, their order, the end, and errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ import fastload
 
 
 def all_steps(loader: Any, limit: int = 30) -> list[Any]:
-    """Each step of an epoch: a batch's labels or the type of what was raised; going on after exceptions."""
+    """Returns each step of an epoch: a batch's labels or the type of an exception; goes on after exceptions."""
     iterator = iter(loader)
     steps: list[Any] = []
     while len(steps) < limit and (step := outcome(lambda: next(iterator))) != ("raised", StopIteration):
@@ -93,7 +93,7 @@ BAD_BATCHES: dict[str, Any] = {
 
 
 def builtin_of(step: Any) -> Any:
-    """A batch's labels as they are; of an exception type the one of Python's own that it derives from."""
+    """Returns a batch's labels as they are; for an exception type, the built-in type that it derives from."""
     own = [
         kind for kind in (IndexError, TypeError, FileNotFoundError) if isinstance(step, type) and issubclass(step, kind)
     ]
@@ -260,7 +260,7 @@ def test_no_more_batches_are_asked_for_ahead_than_torch_asks(
 
     theirs, mine = on_both(run)
     assert mine == theirs
-    # One entry more than keys: the sampler was asked for its iterator. torch's BatchSampler does that late.
+    # One entry more than keys: the request for the sampler's iterator. torch's BatchSampler makes it late.
     assert mine == [1 + min(11, num_workers * prefetch_factor + taken) for taken in range(5)]
 
 
@@ -296,7 +296,7 @@ def test_set_epoch_of_a_distributed_sampler_is_followed(dataset: Any, num_worker
 
 
 def iterator_that_timed_out(loader: Any) -> Any:
-    for _ in range(10):  # on a busy machine this thread may sleep so long that a batch is there
+    for _ in range(10):  # on a busy machine this thread may sleep until a batch is there
         iterator = iter(loader)
         try:
             next(iterator)

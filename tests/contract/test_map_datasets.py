@@ -82,7 +82,7 @@ def test_a_persistent_epoch_left_early_has_drawn_as_torch_has(steps: int) -> Non
 
 @pytest.mark.parametrize("num_workers", [0, 1, 2])
 def test_a_bad_index_into_a_subset_of_a_subset_is_found_before_anything_is_drawn(num_workers: int) -> None:
-    """torch's outer Subset looks all indices of a batch up before the inner one loads a sample."""
+    """torch's outer Subset looks up all indices of a batch before the inner one loads a sample."""
 
     def run(kind: Any) -> Any:
         torch.manual_seed(3)
@@ -210,7 +210,7 @@ def test_attributes_of_the_users_error_are_kept() -> None:
 @pytest.mark.parametrize("num_workers", [0, 1, 2])
 @pytest.mark.parametrize("where", ["dataset", "sample lists", "collate_fn", "without batches"])
 def test_stop_iteration_does_not_end_an_epoch_without_a_word(num_workers: int, where: str) -> None:
-    """In torch it does: one of the places where being like it would lose samples."""
+    """In torch it does: this is one of the cases in which the same behaviour would lose samples."""
 
     class Lists(Raising):
         def __getitems__(self, indices: list[int]) -> list[Any]:
@@ -241,9 +241,9 @@ def test_stop_iteration_does_not_end_an_epoch_without_a_word(num_workers: int, w
 
 
 class Watching(Dataset[Any]):
-    """Notes which thread loads which sample, and how many are in it at once.
+    """Records which thread loads which sample, and how many are in it at once.
 
-    `num_together` threads, each of which is asked for as many samples, wait for each other in every one.
+    `num_together` threads, each of which loads as many samples, wait for each other in every one.
     """
 
     def __init__(self, length: int = 64, seconds: float = 0.004, num_together: int = 1) -> None:
@@ -365,7 +365,7 @@ def test_locks_of_datasets_are_told_apart_by_identity_and_end_with_them() -> Non
     assert lock_of(first) is not lock_of(second)
     del first, second
     gc.collect()
-    assert len(_dataset_lock._locks) <= num_before  # those of other tests may end meanwhile
+    assert len(_dataset_lock._locks) <= num_before  # other tests' locks may end meanwhile
 
 
 @pytest.mark.parametrize("kind", [WithSampleLists, lambda: Subset(WithSampleLists(), range(NUM_SAMPLES))])
@@ -455,7 +455,7 @@ def test_a_timeout_is_torchs_error_and_nothing_is_lost() -> None:
 
 
 def test_a_timeout_counts_from_the_batch_that_came_last_as_in_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also from one that is not the next. A clock that only the samples move takes the place of the real one."""
+    """That batch need not be the next one. A clock that only the samples move replaces the real one."""
     now = [0.0]
     may_end = threading.Event()
 
@@ -463,7 +463,7 @@ def test_a_timeout_counts_from_the_batch_that_came_last_as_in_torch(monkeypatch:
         def sample(self, index: int) -> int:
             if index == 0:
                 assert may_end.wait(60)
-            elif index in (1, 3):  # all that the other worker is asked for ahead
+            elif index in (1, 3):  # the other worker's whole prefetch
                 now[0] += 50
             if index == 3:
                 threading.Timer(0.2, may_end.set).start()

@@ -1,4 +1,4 @@
-"""explain(): a row for every obstacle, in words, and torch's iterator runs exactly where there is one."""
+"""explain(): a row for every obstacle, in words; torch's iterator runs only if there is one."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_datapipes_go_to_torchs_own_iterator() -> None:
 @pytest.mark.parametrize("kind", ["images", "images_with_python_part"])
 def test_worker_init_fn_is_no_obstacle(kind: str, request: pytest.FixtureRequest) -> None:
     class Called:
-        """Classes are not copied."""
+        """A class, which is not copied."""
 
         numbers: ClassVar[list[int]] = []
 
@@ -149,7 +149,7 @@ def test_what_python_ends_is_named_and_its_threads_run(images: ImageFolder, name
     loader = fastload.DataLoader(change(images), num_workers=num_workers, **arguments)
     by = "by one thread" if num_workers else "in the calling thread"
     work = "read, decoded and transformed natively, then ended in Python"
-    if name in ("a function", "a transform that is not native", "a view that is not native"):  # which come first
+    if name in ("a function", "a transform that is not native", "a view that is not native"):  # these come first
         work = "read and decoded natively, then transformed in Python"
     reasons = reasons_of(loader, f"partly native: samples are {work}, {by}")
     assert re.search(text, reasons), reasons

@@ -1,4 +1,4 @@
-"""Data sets of every habit in loaders made at random, against torch's: bytes, errors, generators and lengths."""
+"""Random data sets with every habit in random loaders, against torch's: bytes, errors, generators and lengths."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ TESTS = Path(__file__).resolve().parents[1]
 
 @functools.cache
 def collected(path: Path) -> frozenset[str]:
-    """Names of the functions that pytest collects from a module; none where there is no such module."""
+    """Returns the names of the functions that pytest collects from a module; none if there is no such module."""
     if not path.exists() or not path.name.startswith("test_"):
         return frozenset()
     body = ast.parse(path.read_text()).body
@@ -22,7 +22,7 @@ def collected(path: Path) -> frozenset[str]:
 
 
 def missing(row: Row) -> list[str]:
-    """Those tests of a row that are not there."""
+    """Returns the tests of a row that do not exist."""
     found = []
     for name in row.tests:
         file, _, function = name.partition("::")

@@ -1,4 +1,4 @@
-"""Loaders that users derive from the class, or change once it is made: the same on torch's and on fastload's."""
+"""Loaders whose class users derive or whose attributes they change: the same with torch's and fastload's class."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from user_datasets import Drawing, Numbered, Stream, flat
 
 import fastload
 
-# Each takes a loader's class and gives one derived from it.
+# Each takes a loader's class and returns one derived from it.
 
 
 def with_own_iter(base: Any) -> Any:
@@ -85,7 +85,7 @@ class Repeating:
 
 
 def with_endless_sampler(base: Any) -> Any:
-    """As loaders do that keep their workers, and exchange the batch sampler behind the guard's back."""
+    """Derives a class that replaces the batch sampler despite the guard, as loaders that keep workers do."""
 
     class Endless(base):  # type: ignore[misc]
         def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -140,7 +140,7 @@ SUBCLASSES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-# Attributes of fastload.DataLoader that torch's has not, and that a class may have with a meaning of its own.
+# Attributes that fastload.DataLoader has and torch's has not; a class may use them with its own meaning.
 OWN_NAMES = (
     *("device", "device_prefetch", "device_transform", "thread_safe", "num_streams", "steps", "rng", "seed"),
     *("memory_format", "stats", "_device", "_engine", "_epoch", "_threads"),
@@ -148,7 +148,7 @@ OWN_NAMES = (
 
 
 class Own:
-    """Of no type that fastload knows; has no == and no truth."""
+    """A type that fastload does not know; has no == and no truth."""
 
     def __bool__(self) -> bool:
         raise TypeError("asked for its truth")
@@ -197,7 +197,7 @@ class OwningAtTheTop(fastload.DataLoader[Any]):
 
 
 class WithOwnState(fastload.DataLoader[Any]):
-    """Leaves an attribute behind, as mixins do that know of no other class's state."""
+    """Drops an attribute, like mixins that do not know another class's state."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -473,7 +473,7 @@ def test_a_distributed_sampler_gives_each_rank_torchs_lists_and_equal_steps() ->
 
 # ---- torch's signature through its versions ------------------------------------------------------------------------
 
-# What __init__ takes by keyword alone, beside prefetch_factor, persistent_workers and pin_memory_device.
+# Keyword-only arguments of __init__, besides prefetch_factor, persistent_workers and pin_memory_device.
 SIGNATURES = {"2.4": [], "2.6": ["in_order=True"], "to come": ["in_order=True", 'worker_method="multiprocessing"']}
 
 OTHER_TORCH = """
@@ -527,7 +527,7 @@ def test_torchs_class_gets_only_what_its_signature_has(version: str, run_child: 
     for arguments, theirs, mine in rows:
         if arguments == "{'worker_method': 'thread'}" or theirs != "None":
             assert mine == theirs, arguments
-        else:  # the default, said aloud
+        else:  # the default, given explicitly
             assert mine == str(sorted(known)), arguments
 
 

@@ -1,4 +1,4 @@
-"""Exceptions of every kind out of the user's code: type and text as from torch's workers, and the batches behind."""
+"""All kinds of exceptions in the user's code: type and text as from torch's workers, and the batches after them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class WithSlots(Exception):
 
 
 class WithMessage(Exception):
-    """Its first argument is no text."""
+    """Its first argument is not text."""
 
     message = "of the class"
 
@@ -111,7 +111,7 @@ ERRORS: dict[str, Callable[[], BaseException]] = {
 
 
 def steps_of(loader: Any) -> list[Any]:
-    """Each batch, or type, first and last line of the error in its place."""
+    """Returns each batch, or type, first and last line of the error instead."""
     iterator, steps = iter(loader), []
     while True:
         try:
@@ -127,7 +127,7 @@ def lines_of(error: BaseException) -> tuple[str, str]:
         lines = [str(error).replace("worker process", "worker thread")]
     except ValueError:
         return "cannot be printed", ""
-    if type(error) is not KeyMissing:  # whose text is one line
+    if type(error) is not KeyMissing:  # its text is one line
         lines = lines[0].splitlines() or [""]
     return lines[0].split("\\n")[0], lines[-1].split("\\n")[-2 if "\\n" in lines[-1] else -1]
 
@@ -160,10 +160,10 @@ def test_a_group_of_errors_is_what_torch_makes_of_it_with_the_group_as_cause(num
 @pytest.mark.filterwarnings("ignore:.*_MultiProcessingDataLoaderIter.__del__:pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("kind_of_error", [KeyboardInterrupt, SystemExit, GeneratorExit])
 def test_what_ends_torchs_worker_is_raised_as_it_is_and_the_epoch_goes_on(kind_of_error: Any) -> None:
-    """In torch the process ends, and the rest of the epoch is lost; without workers both raise what was raised."""
+    """In torch the process ends, and the rest of the epoch is lost; without workers both raise the same exception."""
     alone = on_both(lambda kind: steps_of(kind(Raising(kind_of_error))))
     assert alone[0] == alone[1]
-    with pytest.raises((RuntimeError, OSError, EOFError)):  # whichever notices first that the process has ended
+    with pytest.raises((RuntimeError, OSError, EOFError)):  # by what notices first that the process has ended
         list(torch.utils.data.DataLoader(Raising(kind_of_error), num_workers=1))
     steps = steps_of(fastload.DataLoader(Raising(kind_of_error), num_workers=1))
     assert [step for step in steps if isinstance(step, list)] == [[0], [2], [3], [4]]
@@ -172,7 +172,7 @@ def test_what_ends_torchs_worker_is_raised_as_it_is_and_the_epoch_goes_on(kind_o
 
 def test_an_error_that_cannot_be_pickled_is_raised_where_torch_waits_for_ever() -> None:
     class Local(Exception):
-        """Of a function: no other process can find it."""
+        """A class inside a function: no other process can find it."""
 
     with pytest.raises(RuntimeError, match="timed out"):
         list(torch.utils.data.DataLoader(Raising(Local), num_workers=1, timeout=0.7))

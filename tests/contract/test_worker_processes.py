@@ -35,7 +35,7 @@ BOTH = (torch.utils.data.DataLoader, Processes)
 
 
 class InWorker(Numbered):
-    """What a worker process is, and draws."""
+    """Tells which worker it is in, and draws."""
 
     def sample(self, index: int) -> Any:
         info = get_worker_info()
@@ -90,7 +90,7 @@ def _images_only(samples: list[Any]) -> list[Any]:
 
 
 def _epochs(kind: Any, dataset: Any, num_epochs: int, **arguments: Any) -> Any:
-    """Batches, warnings of the epochs, and the program's random numbers afterwards."""
+    """Returns batches, warnings of the epochs, and the program's random numbers afterwards."""
     torch.manual_seed(11)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -130,7 +130,7 @@ def test_a_generator_gives_torchs_numbers_and_is_where_torch_leaves_it() -> None
 
 
 def _texts(kind: Any, dataset: Any, num_batches: int, **arguments: Any) -> list[str]:
-    """What comes of each batch: itself, or the error in all of its words, tracebacks of the worker included."""
+    """Returns the outcome of each batch: itself, or the error's full text with the worker's traceback."""
     iterator, texts = iter(kind(dataset, **arguments)), []
     for _ in range(num_batches):
         try:
@@ -217,7 +217,7 @@ def test_images_that_are_opened_are_torchs_and_native(folder: Path, transform: A
     assert loader.stats().images_native == len(dataset)
     assert "decoded natively as your code asks" in loader.explain()
     assert list(loader)
-    assert loader.stats().images_opened == 2 * len(dataset)  # that of iterators that have ended, too
+    assert loader.stats().images_opened == 2 * len(dataset)  # includes iterators that have ended
 
 
 @pytest.mark.slow
@@ -279,7 +279,7 @@ def test_per_thread_gives_each_process_one_handle() -> None:
             self.handle().append(index)
             return os.getpid(), self.handle()[0], len(self.handle())
 
-    Handles.handle()  # the program has one of its own
+    Handles.handle()  # the program has its own
     opened: dict[int, int] = {}
     for pid, opened_by, num_samples in Processes(Handles(), None, num_workers=2):
         assert opened_by == pid

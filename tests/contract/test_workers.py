@@ -1,4 +1,4 @@
-"""What the user's code finds in a worker's thread: who it is, what it was initialised with, what it draws from."""
+"""The environment of the user's code in a worker's thread: worker info, initialisation, and random generators."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from fastload._process import _processors
 
 
 class Environment(Numbered):
-    """What torch sets up in a worker."""
+    """Reports the settings that torch makes in a worker."""
 
     def sample(self, index: int) -> Any:
         info = torch.utils.data.get_worker_info()
@@ -83,7 +83,7 @@ def as_it_is(sample: Any) -> Any:
 
 
 class ByName(IterableDataset[Any]):
-    """Knows torch's functions by the names that its module imported, as most data sets do."""
+    """Uses torch's functions by names that its module imported, as most data sets do."""
 
     def __iter__(self) -> Iterator[Any]:
         info = get_worker_info()
@@ -185,7 +185,7 @@ def test_init_functions_have_them_too(name: str, is_native: bool, folder: Path) 
     assert loader.explain().startswith("native:") is is_native
     with STATES[name]():
         expected = state_of_thread()
-        list(itertools.islice(loader, 2))  # one of each worker, which calls the function first
+        list(itertools.islice(loader, 2))  # one from each worker, which calls the function first
     assert found == [expected] * 2
 
 
@@ -197,7 +197,7 @@ def test_what_a_worker_changes_of_them_is_its_own_and_stays() -> None:
             LANGUAGE.set(LANGUAGE.get() + "+")
             torch.set_grad_enabled(False)
             np.seterr(over="ignore")
-            torch.initial_seed()  # so that one thread makes a batch
+            torch.initial_seed()  # makes the loader run a batch in one thread
             return found
 
     def run(kind: Any) -> Any:
@@ -289,7 +289,7 @@ def test_an_error_of_an_init_function_comes_with_the_first_batch() -> None:
 
 
 def seed_everything(worker_id: int) -> None:
-    """As PyTorch's notes on reproducibility have it."""
+    """Seeds like PyTorch's notes on reproducibility."""
     seed = torch.initial_seed() % 2**32
     np.random.seed(seed)
     random.seed(seed)
@@ -645,7 +645,7 @@ def test_a_dataset_that_holds_the_gil_is_noticed_and_explained() -> None:
     stats = loader.stats()
     assert stats.gil_checks >= 10
     assert stats.gil_held_share > 0.7
-    assert stats.mean_gil_wait_seconds > 0.001  # a loop in Python lets go of it after 5 ms
+    assert stats.mean_gil_wait_seconds > 0.001  # a Python loop releases it after 5 ms
     row = loader.explain().splitlines()[-1]
     assert row.strip().startswith("GIL        held ")
     assert f"held {stats.gil_held_share:.0%} of the time" in row

@@ -1,4 +1,4 @@
-"""Data sets that users bring, none of them native; each is one that torch's workers can load, too."""
+"""Data sets that users bring, none of them native; torch's workers can load each, too."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Drawing(Numbered):
 
 
 class DrawingNowAndThen(Numbered):
-    """The first samples draw nothing, so that a loader does not see at once that some do."""
+    """The first samples draw nothing, so a loader does not see at once that some do."""
 
     def sample(self, index: int) -> Any:
         time.sleep(0.0005 * (index % 4))
@@ -39,7 +39,7 @@ class DrawingInCollate(Numbered):
 
 
 class DrawingByDefault(Numbered):
-    """Hands torch's default generator on, as random_split() does by itself."""
+    """Passes torch's default generator on, as random_split() does by itself."""
 
     def sample(self, index: int) -> Any:
         part, _ = torch.utils.data.random_split(range(6), [3, 3])  # type: ignore[arg-type, var-annotated]
@@ -47,7 +47,7 @@ class DrawingByDefault(Numbered):
 
 
 class Seeding(Numbered):
-    """Seeds torch to transform an image and its mask in the same way."""
+    """Seeds torch to transform an image and its mask equally."""
 
     def sample(self, index: int) -> Any:
         torch.manual_seed(index)
@@ -57,7 +57,7 @@ class Seeding(Numbered):
 
 
 class Forking(Numbered):
-    """Draws beside the stream and goes on where it was."""
+    """Draws outside the stream and then continues it."""
 
     def sample(self, index: int) -> Any:
         state = torch.get_rng_state()
@@ -80,7 +80,7 @@ class Knowing(Numbered):
 
 
 class WithSampleLists(Numbered):
-    """Takes the indices of a batch at once, and shows that it was asked so."""
+    """Takes the indices of a batch at once, and shows that it got them so."""
 
     def __getitems__(self, indices: list[int]) -> list[Any]:
         return [(*self[index], len(indices), float(torch.rand(1))) for index in indices]
@@ -122,7 +122,7 @@ def as_they_are(samples: Any) -> Any:
     return samples
 
 
-# Name -> (makes the data set, other arguments of the loader).
+# Name -> (a function that makes the data set, other arguments of the loader).
 MAP_DATASETS: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
     "a class": (Numbered, {}),
     "a list": (lambda: list(range(NUM_SAMPLES)), {}),
@@ -168,7 +168,7 @@ class Stream(IterableDataset[Any]):
 
 
 class Repeated(IterableDataset[Any]):
-    """Does not look which worker it is in: every worker gives everything."""
+    """Ignores which worker it is in: every worker yields everything."""
 
     def __iter__(self) -> Iterator[int]:
         return iter(range(7))
@@ -222,7 +222,7 @@ ITERABLE_DATASETS: dict[str, Callable[[], Any]] = {
 
 
 def seeded_epochs(loader: Any, num_epochs: int = 3) -> list[Any]:
-    """All bytes of some epochs, and where they leave the process's generators."""
+    """Returns all bytes of some epochs, and the process's generator states afterwards."""
     torch.manual_seed(5)
     random.seed(5)
     np.random.seed(5)

@@ -1,4 +1,4 @@
-"""A program that uses Pillow, run with Pillow alone and with fastload's opener: what both must have in common."""
+"""Runs a program that uses Pillow with Pillow alone and with fastload's opener, and compares the two."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fastload._images._deferred import Deferred
 
 Program = Callable[[Any], Any]
 
-# Before, Image.im was a plain attribute.
+# Before Pillow 11, Image.im was a plain attribute.
 IS_DEFERRING = int(__version__.split(".")[0]) >= 11
 needs_deferral = pytest.mark.skipif(not IS_DEFERRING, reason="images are not deferred before Pillow 11")
 
@@ -35,7 +35,7 @@ def native_opener() -> Iterator[None]:
 
 
 def described(value: Any) -> Any:
-    """`value` in terms that can be compared; of images everything but what holds their pixels."""
+    """Returns `value` in a comparable form; images without the objects that hold their pixels."""
     if isinstance(value, Image.Image):
         state = {name: item for name, item in vars(value).items() if name not in ("_im", "im", "fp", "_fp", "info")}
         state = {name: described(item) for name, item in state.items()}
@@ -55,7 +55,7 @@ def described(value: Any) -> Any:
 
 
 def _undated(info: dict[Any, Any]) -> dict[Any, Any]:
-    """Without the second in which a profile was made: convert("LAB") makes one."""
+    """Drops the second in which a profile was made: convert("LAB") makes one."""
     profile = info.get("icc_profile")
     return {**info, "icc_profile": profile[:24] + profile[36:]} if profile else dict(info)
 
@@ -69,12 +69,12 @@ def _pixels(image: Image.Image) -> Any:
 
 
 def plain(text: str) -> str:
-    """Without addresses."""
+    """Removes addresses."""
     return re.sub(r"0x[0-9A-Fa-f]+", "0x", text)
 
 
 def outcome(program: Callable[[], Any]) -> tuple[Any, list[tuple[type, str, str, int]]]:
-    """What `program` returns, or the type and text of what it raises, and its warnings with their places."""
+    """Returns the result of `program`, or the type and text of its error, and its warnings with their places."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -86,7 +86,7 @@ def outcome(program: Callable[[], Any]) -> tuple[Any, list[tuple[type, str, str,
 
 def _described_warning(caught: warnings.WarningMessage) -> tuple[type, str, str, int]:
     place = (caught.filename, caught.lineno)
-    if issubclass(caught.category, ResourceWarning):  # of what the collector of garbage meets
+    if issubclass(caught.category, ResourceWarning):  # about objects that the garbage collector finds
         place = ("", 0)
     return (caught.category, plain(str(caught.message)), *place)
 
@@ -96,7 +96,7 @@ def opened(source: Path | bytes) -> Any:
 
 
 def run(source: Path | bytes | Callable[[], BinaryIO], program: Program) -> Any:
-    """The outcome of `program` on the opened image, and what has become of that image."""
+    """Returns the outcome of `program` on the opened image, and the state of that image afterwards."""
     images: list[Any] = []
 
     def whole() -> Any:

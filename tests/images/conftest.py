@@ -1,4 +1,4 @@
-"""No opener is left behind."""
+"""No test leaves an opener registered."""
 
 from __future__ import annotations
 

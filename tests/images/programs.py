@@ -100,7 +100,7 @@ def _refuses(function: Callable[[Any], Any], argument: Any) -> bool:
 
 
 class _Enriched(Image.Image):
-    """As programs derive from Pillow's class for an image that they have."""
+    """An image that takes over another image's attributes, as some programs derive from Pillow's class."""
 
     def __init__(self, image: Any) -> None:
         super().__init__()
@@ -111,9 +111,9 @@ class _Enriched(Image.Image):
 
 
 def _taken_over(image: Any) -> Any:
-    """While the image that they were taken from is there."""
+    """Uses images taken over from one that still exists."""
     other = _Enriched(image)
-    blended = Image.blend(other, other, 0.5)  # C functions take Pillow's memory alone
+    blended = Image.blend(other, other, 0.5)  # C functions accept only Pillow's memory
     other.putpixel((0, 0), (1, 2, 3))
     return blended, image.getpixel((0, 0)), image
 
@@ -274,7 +274,7 @@ def _wrong_calls(image: Any) -> Any:
     ):
         try:
             results.append(call())
-        except TypeError:  # its text names the function, which is another one
+        except TypeError:  # its text names the function, which differs
             results.append(TypeError)
     return results
 
@@ -405,7 +405,7 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "filter": lambda image: image.filter(ImageFilter.GaussianBlur(1.5)),
     "filter box": lambda image: image.convert("RGB").filter(ImageFilter.BoxBlur(2)),
     "filter kernel": lambda image: image.convert("RGB").filter(ImageFilter.SHARPEN),
-    # Of other modes than these Pillow reads memory that is not the image's.
+    # For other modes Pillow reads memory that is not the image's.
     "effect_spread": lambda image: (image if image.mode == "L" else image.convert("RGB")).effect_spread(0),
     "draw": _drawn,
     "draft": _draft,

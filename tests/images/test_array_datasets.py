@@ -1,4 +1,4 @@
-"""torchvision's data sets that hold arrays: batches are torch's, and native code makes what it knows every step of."""
+"""torchvision's data sets that hold arrays: batches are torch's, and native if native code knows every step."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NUM_SAMPLES = 37
 
 def cifar(kind: type = datasets.CIFAR10, **attributes: Any) -> Any:
     random = np.random.default_rng(1)
-    data = random.integers(0, 256, (NUM_SAMPLES, 3, 32, 32), np.uint8).transpose(0, 2, 3, 1)  # as it reads them
+    data = random.integers(0, 256, (NUM_SAMPLES, 3, 32, 32), np.uint8).transpose(0, 2, 3, 1)  # the class's own layout
     targets = random.integers(0, 10, NUM_SAMPLES).tolist()
     return _made(kind, {"data": data, "targets": targets, "transform": CIFAR_TRAINING(), **attributes})
 
@@ -36,7 +36,7 @@ def mnist(kind: type = datasets.MNIST, **attributes: Any) -> Any:
 
 
 def _made(kind: type, attributes: dict[str, Any]) -> Any:
-    """As the class makes it of files, which would have to be downloaded."""
+    """Makes the object that the class would make from downloaded files."""
     dataset = kind.__new__(kind)
     vars(dataset).update({"root": "", "train": True, "target_transform": None, **attributes})
     return dataset
@@ -63,7 +63,7 @@ def V2_TRAINING() -> Any:
 
 
 class OwnMnist(datasets.FashionMNIST):
-    """Nothing of its own that makes samples."""
+    """A derived class that does not change the samples."""
 
     def describe(self) -> str:
         return "mine"
@@ -93,7 +93,7 @@ def odd_images(dataset: Any) -> Any:
     return dataset
 
 
-# What native code makes the samples of.
+# Data sets whose samples native code makes.
 NATIVE: dict[str, Callable[[], Any]] = {
     "CIFAR10": cifar,
     "CIFAR100": lambda: cifar(datasets.CIFAR100),
@@ -112,7 +112,7 @@ NATIVE: dict[str, Callable[[], Any]] = {
     "subset of a subset": lambda: Subset(Subset(mnist(), range(5, 30)), np.arange(20)),
 }
 CIFAR_NORMALIZE = transforms.Normalize((0.49, 0.48, 0.45), (0.2, 0.2, 0.2))
-# What Python makes the samples of.
+# Data sets whose samples Python makes.
 PYTHON: dict[str, Callable[[], Any]] = {
     "a method of its own": lambda: cifar(Labelled),
     "a property of its own": lambda: cifar(Computed),
@@ -127,7 +127,7 @@ PYTHON: dict[str, Callable[[], Any]] = {
 
 @pytest.fixture
 def native_samples(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
-    """The indices of the samples that native code has made."""
+    """Records the indices of the samples that native code has made."""
     found: list[Any] = []
     number_of = _array_dataset._NativeSamples._number
 
@@ -142,7 +142,7 @@ def native_samples(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
 
 
 def epoch(module: Any, dataset: Any, **arguments: Any) -> list[Any]:
-    """Batches, and where torch's generator is afterwards; an error's type and text, without torch's own traceback."""
+    """Returns the batches and the state of torch's generator afterwards; an error's type and text without traceback."""
     torch.manual_seed(7)
     arguments = {"batch_size": 8, "num_workers": 2, **arguments}
     loader = module.DataLoader(dataset, **arguments)
@@ -183,7 +183,7 @@ def _write_mnist(folder: Path) -> None:
             (folder / path).write_bytes(head + array.tobytes())
 
 
-# Class, the folder that it reads below its root, and what writes that.
+# The class, the folder that it reads below its root, and a function that writes this folder.
 FILES: list[tuple[Any, str, Callable[[Path], None]]] = [
     (datasets.CIFAR10, "cifar-10-batches-py", _write_cifar),
     (datasets.MNIST, "MNIST/raw", _write_mnist),
@@ -203,7 +203,7 @@ def test_what_torchvision_reads_of_files_is_native(
 ) -> None:
     (tmp_path / place).mkdir(parents=True)
     write(tmp_path / place)
-    monkeypatch.setattr(datasets.cifar, "check_integrity", lambda *_: True)  # the files are not the published ones
+    monkeypatch.setattr(datasets.cifar, "check_integrity", lambda *_: True)  # these are not the published files
     transform = CIFAR_TRAINING() if kind is datasets.CIFAR10 else MNIST_TRAINING()
     dataset = kind(tmp_path, transform=transform)
     expected = epoch(torch.utils.data, dataset, shuffle=True)

@@ -1,4 +1,4 @@
-"""Images made of arrays: what Image.fromarray() and Image.frombuffer() give, and how the array stays in them."""
+"""Images made from arrays: the results of Image.fromarray() and Image.frombuffer(), and their link to the array."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ARRAYS: dict[str, Callable[[], Any]] = {
     "empty": lambda: _noise(0, 8),
     "empty rgb": lambda: _noise(9, 0, 3),
     "every other column": lambda: _noise(9, 8, 3)[:, ::2],
-    "channels first": lambda: _noise(3, 9, 8).transpose(1, 2, 0),  # as CIFAR10 has them
+    "channels first": lambda: _noise(3, 9, 8).transpose(1, 2, 0),  # CIFAR10's layout
     "transposed": lambda: _noise(9, 8).T,
     "read only": _read_only,
     "int32": lambda: _noise(9, 8).astype(np.int32),

@@ -20,7 +20,7 @@ import fastload
 from fastload._images import _batch_rows
 
 pytestmark = needs_deferral
-_SIZE = 160  # four images are large enough for a batch of memory that is used again
+_SIZE = 160  # large enough for a batch of four images to get pooled memory
 _NUM_FILES = 22
 
 
@@ -33,7 +33,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 class Files(Dataset[Any]):
-    """What `change` makes of an image's tensor and its number."""
+    """The results of `change` for an image's tensor and its number."""
 
     def __init__(self, files: list[Path], change: Callable[[torch.Tensor, int], Any]) -> None:
         self.files = files
@@ -89,7 +89,7 @@ def _plain(value: Any) -> Any:
 
 
 def _change(value: Any) -> None:
-    """What a training program may do to a batch."""
+    """Changes a batch as a training program might."""
     if isinstance(value, torch.Tensor) and value.is_floating_point():
         value.fill_(7)
     elif isinstance(value, (list, tuple, dict)):
@@ -133,7 +133,7 @@ IN_ROWS: dict[str, Callable[[torch.Tensor, int], Any]] = {
 @pytest.mark.parametrize("name", IN_ROWS)
 def test_batches_in_rows(files: list[Path], used: _Used, name: str) -> None:
     _assert_same(lambda: Files(files, IN_ROWS[name]), shuffle=True)
-    # Of 12 batches the first one tells the size; the last one of an epoch is smaller.
+    # The first of 12 batches gives the size; the last one of an epoch is smaller.
     assert used.in_rows == 11 or name == "now and then another"
     assert used.in_rows > 5
     assert used.copied == 0
@@ -155,7 +155,7 @@ def test_batches_that_torch_makes(files: list[Path], used: _Used, name: str) -> 
 
 
 class Keeping(Files):
-    """Keeps something of each sample, and gives it again in the next epoch, or looks at it then."""
+    """Keeps something of each sample, and returns it in the next epoch, or looks at it then."""
 
     def __init__(self, files: list[Path], keep: Callable[[torch.Tensor], Any]) -> None:
         super().__init__(files, lambda image, index: (image, index))
@@ -189,7 +189,7 @@ def test_what_a_dataset_keeps_is_its_own(files: list[Path], used: _Used, name: s
 
 
 def test_a_dataset_that_keeps_one_sample_for_the_next(files: list[Path], used: _Used) -> None:
-    """As mixing transforms do."""
+    """Mixing transforms do this."""
 
     class Mixing(Files):
         last: torch.Tensor | None = None
@@ -204,7 +204,7 @@ def test_a_dataset_that_keeps_one_sample_for_the_next(files: list[Path], used: _
     assert used.in_rows == 0
 
 
-_capsules: list[Any] = []  # not in a closure, of which a worker has its own copy
+_capsules: list[Any] = []  # not in a closure, which each worker would copy
 
 
 def _capsule(image: torch.Tensor, index: int) -> Any:
@@ -223,7 +223,7 @@ def test_a_capsule_that_nobody_has_read_yet(files: list[Path], used: _Used) -> N
 
 
 def test_another_size_costs_one_batch(files: list[Path], used: _Used) -> None:
-    """As of programs that train on larger images later."""
+    """Programs that train on larger images later do this."""
 
     class Growing(Files):
         def image(self, index: int) -> torch.Tensor:
@@ -233,7 +233,7 @@ def test_another_size_costs_one_batch(files: list[Path], used: _Used) -> None:
             )
 
     _assert_same(lambda: Growing(files, IN_ROWS["tuple"]))
-    assert used.in_rows == 8  # of 12: the first batch of each size in each epoch is not
+    assert used.in_rows == 8  # out of 12: the first batch of each size in each epoch is not
 
 
 def test_a_size_of_its_own_for_each_image(files: list[Path], used: _Used) -> None:
@@ -267,7 +267,7 @@ def test_samples_by_two_workers_and_in_a_stream(files: list[Path], used: _Used) 
 
 
 def test_seeded_samples(files: list[Path], used: _Used) -> None:
-    """Of rng="sample" the samples are loaded in another loop."""
+    """With rng="sample" another loop loads the samples."""
 
     def batches(collate_fn: Any) -> list[Any]:
         dataset = Files(files, IN_ROWS["tuple"])
@@ -315,7 +315,7 @@ def test_an_exchanged_collation_of_tensors_is_asked(
 
 
 class Picture:
-    """Of a type that default_collate learns."""
+    """A type that default_collate learns."""
 
     def __init__(self, image: torch.Tensor) -> None:
         self.image = image

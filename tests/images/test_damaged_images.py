@@ -1,4 +1,4 @@
-"""Damaged files: what is taken without decoding loads in Pillow, and every program gives what Pillow alone gives."""
+"""Damaged files: those accepted without decoding load in Pillow, and every program gives what Pillow alone gives."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _in_blocks(image: Image.Image) -> Image.Image:
 
 
 def _again(image: Image.Image) -> object:
-    """A second call on a broken file gives half of an image."""
+    """Loads again: the second call on a broken file returns half of an image."""
     try:
         return image.convert("RGB")
     except OSError as error:
@@ -41,7 +41,7 @@ _OTHERS = {"in blocks": _in_blocks, "truncated": _again}
 
 
 def assert_case(seed: int) -> None:
-    """One file, damaged, and three programs on it."""
+    """Runs three programs on a damaged file."""
     choose = random.Random(seed)
     data = mutated(_source(choose), choose)
     decoder = _native.SampleDecoder(max_file_bytes=1 << 30, max_pixels=89_478_485, native_jpeg=True)
@@ -77,7 +77,7 @@ def _source(choose: random.Random) -> bytes:
 
 @functools.cache
 def _small_files() -> list[Path]:
-    """JPEG files of the corpora."""
+    """Returns JPEG files of the corpora."""
     if corpora_root() is None:
         return []
     paths = [row.path for row in manifest_rows() if row.pillow_format == "JPEG"]

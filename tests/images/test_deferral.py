@@ -1,4 +1,4 @@
-"""What is remembered, when pixels are made, and by whom."""
+"""Which operations are remembered, when pixels are made, and by what."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_somebody_elses_opener_is_respected(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_somebody_elses_method_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then images are not deferred: native code decodes them when Pillow would."""
+    """Images are then not deferred: native code decodes them when Pillow would."""
     pillows = Image.Image.convert
     monkeypatch.setattr(Image.Image, "convert", lambda self, *args: pillows(self, *args).transpose(0))
     expected = opened().convert("RGB")
@@ -186,7 +186,7 @@ def test_somebody_elses_method_is_respected(monkeypatch: pytest.MonkeyPatch) -> 
 
 @needs_deferral
 def test_exchanged_while_active(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program that exchanges a method meanwhile keeps its own."""
+    """A method that a program replaces meanwhile stays."""
     with native_opener():
         ours = Image.Image.crop
         monkeypatch.setattr(Image.Image, "crop", lambda self, box=None: ours(self, box))
@@ -376,7 +376,7 @@ def test_images_of_other_formats() -> None:
 
 
 def test_plain_images_cost_little() -> None:
-    """The exchanged methods do what Pillow's do for an image that is not deferred, with its arguments."""
+    """For an image that is not deferred, the replaced methods pass their arguments on to Pillow's."""
     plain = Image.new("RGB", (4, 4), (1, 2, 3))
     with native_opener():
         assert plain.convert("L", dither=Image.Dither.NONE).mode == "L"

@@ -32,7 +32,7 @@ XMP = b"http://ns.adobe.com/xap/1.0/\0<x:xmpmeta/>"
 
 @pytest.fixture(autouse=True)
 def _asked_anew() -> Iterator[None]:
-    """What the installed OpenCV does is found out by each test, and forgotten."""
+    """Makes each test examine the installed OpenCV anew."""
     _opencv._exact_plans.cache_clear()
     yield
     _opencv._exact_plans.cache_clear()
@@ -43,7 +43,7 @@ class LeftToOpenCV(Exception):
 
 
 def natively(path: str | os.PathLike[str], flags: int = COLOR) -> Any:
-    """fastload.imread where cv2.imread must not be called."""
+    """Calls fastload.imread in a state in which it must not call cv2.imread."""
 
     def fail(*arguments: object) -> None:
         raise LeftToOpenCV(arguments)
@@ -62,7 +62,7 @@ def is_native(path: Path, flags: int = COLOR) -> bool:
 
 
 def outcome(read: Callable[..., Any], *arguments: Any) -> Any:
-    """What `read` returns, or the type and text of what it raises."""
+    """Returns the result of `read`, or the type and text of its error."""
     try:
         return read(*arguments)
     except (cv2.error, TypeError, ValueError, SystemError) as error:
@@ -91,7 +91,7 @@ def app1(payload: bytes) -> bytes:
 
 
 def exif(orientation: int, order: str = "<", *, kind: int = 3, count: int = 1, before: bytes = b"") -> bytes:
-    """A segment's payload; `before` are entries of the directory, 12 bytes each."""
+    """Returns a segment's payload; `before` are entries of the directory, 12 bytes each."""
     value = struct.pack(order + ("I" if kind == 4 else "HH"), *((orientation,) if kind == 4 else (orientation, 0)))
     entries = before + struct.pack(order + "HHI", 0x112, kind, count) + value
     start = (b"II*\0" if order == "<" else b"MM\0*") + struct.pack(order + "IH", 8, len(entries) // 12)
@@ -277,7 +277,7 @@ def test_an_opencv_that_decodes_otherwise_decodes_everything(tmp_path: Path, mon
 
 
 def test_the_test_image_shows_how_a_decoder_works() -> None:
-    """The two ways that are faster and that libjpeg-turbo offers beside the accurate one."""
+    """libjpeg-turbo offers two faster ways beside the accurate one."""
     simplejpeg = pytest.importorskip("simplejpeg", reason="simplejpeg is in benchmarks/requirements.txt")
     accurate = simplejpeg.decode_jpeg(_opencv._TEST_FILE)
     for way in ({"fastdct": True}, {"fastupsample": True}):
@@ -307,7 +307,7 @@ def test_threads_read_at_the_same_time(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("no_thread_switches")
 def test_reading_lets_other_threads_run(tmp_path: Path) -> None:
     path = write(tmp_path / "large.jpg", jpeg(1, 1500, 1000))
-    natively(path)  # the test image has been decoded
+    natively(path)  # decodes the test image first
     begun, results = threading.Event(), []
 
     def read() -> None:

@@ -1,4 +1,4 @@
-"""Files of all kinds, and what happens to them between opening and loading."""
+"""Files of all kinds, and changes to them between opening and loading."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DATA = KINDS["420"]
 
 
 class ShortReads(io.BytesIO):
-    """Gives less than it is asked for."""
+    """Returns less than it is asked for."""
 
     def read(self, size: int | None = -1) -> bytes:
         return super().read(min(777, size) if size and size > 0 else size)
@@ -33,7 +33,7 @@ class OwnBytes(io.BytesIO):
 
 
 class Failing(io.BytesIO):
-    """Reads the header and no more."""
+    """Reads the header and then fails."""
 
     def read(self, size: int | None = -1) -> bytes:
         if self.tell() == 0 and size and size > 1000:
@@ -89,7 +89,7 @@ OBJECTS: dict[str, Callable[[bytes, Path], BinaryIO]] = {
 @pytest.mark.parametrize("kind", ["420", "gray", "truncated", "broken", "bytes behind"])
 @pytest.mark.parametrize("name", OBJECTS)
 def test_file_objects(name: str, kind: str, tmp_path: Path) -> None:
-    """Pixels, verdicts, and where the user's file object stands behind the image."""
+    """Compares pixels, verdicts, and the position of the user's file object after the image."""
     data = KINDS[kind] + b"x" * (200_000 if kind == "bytes behind" else 0)
     made: list[BinaryIO] = []
 
@@ -106,7 +106,7 @@ def test_file_objects(name: str, kind: str, tmp_path: Path) -> None:
             positions.append((made[-1].closed, None if made[-1].closed else made[-1].tell()))
 
     assert_same(source, program, (name, kind))
-    # Of damaged data Pillow may not read the end, which matters where it reads little at a time.
+    # Pillow may not read damaged data to the end, which matters if it reads little at a time.
     assert positions[0] == positions[-1] or (kind, name) == ("broken", "short reads")
 
 

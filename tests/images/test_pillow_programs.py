@@ -22,7 +22,7 @@ def test_program(name: str, kind: str) -> None:
 
 
 def test_programs_of_files(tmp_path: Path) -> None:
-    """By path: Pillow closes the file, and quotes its name."""
+    """Opens by path: Pillow closes the file, and quotes its name."""
     for kind, data in KINDS.items():
         path = tmp_path / f"{kind}.jpg"
         path.write_bytes(data)
@@ -40,7 +40,7 @@ def _files() -> list[Path]:
 @pytest.mark.skipif(corpora_root() is None, reason="no corpora")
 @pytest.mark.parametrize("part", range(12))
 def test_programs_of_corpora(part: int) -> None:
-    """Each file with a few programs, each program with many files."""
+    """Runs a few programs on each file, and each program on many files."""
     choose = random.Random(part)
     for path in _files()[part::12]:
         for name in choose.sample(sorted(PROGRAMS), 4):

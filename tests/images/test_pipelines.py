@@ -1,4 +1,4 @@
-"""torchvision's pipelines, called by user code with deferred images: results, draws, and what stays torchvision's."""
+"""torchvision's pipelines, called by user code with deferred images: results, draws, and calls left to torchvision."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 class Brightened:
-    """A transform of the user's, on images."""
+    """A user's transform on images."""
 
     def __call__(self, image: Image.Image) -> Image.Image:
         return image.point(lambda value: min(255, value + 20))
@@ -137,7 +137,7 @@ def test_pipeline(name: str, prepared: str) -> None:
 
 
 def _native_calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Filled with the native calls of pipelines."""
+    """Records the native calls of pipelines."""
     calls: list[Any] = []
     run = _pipelines._Segment.run_natively
 
@@ -305,7 +305,7 @@ def test_a_changed_preset_of_weights_is_seen(name: str) -> None:
 
 
 def test_a_preset_of_weights_can_be_scripted() -> None:
-    """torch.jit looks at the source and the globals of its forward."""
+    """torch.jit reads the source and the globals of its forward."""
     tensor = torch.arange(3 * 50 * 60, dtype=torch.uint8).view(3, 50, 60)
     expected = ImageClassification(crop_size=32, resize_size=40)(tensor)
     with native_opener():
@@ -386,7 +386,7 @@ def test_torchvision_is_as_before() -> None:
 
 
 def test_threads_draw_from_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pipeline that several threads share, each in a worker's place."""
+    """Several threads, in the role of workers, share a pipeline."""
     from torch.utils.data import DataLoader, Dataset
 
     import fastload
@@ -509,7 +509,7 @@ def test_which_gray_pipelines_are_native(pipeline: str, monkeypatch: pytest.Monk
     taken = _pipelines._recipe_of
     monkeypatch.setattr(_pipelines, "_recipe_of", lambda image: calls.append(image.mode) or taken(image))
     becomes = mode_of_gray(expand(GRAY_PIPELINES[pipeline]()))
-    if pipeline == "three channels of an image":  # which would be gray as the one before it
+    if pipeline == "three channels of an image":  # which would be gray like the image before it
         assert becomes == "RGB"
         assert GRAY_PIPELINES[pipeline]()(GRAY_IMAGES["array"]()).mode == "RGB"
         return

@@ -1,4 +1,4 @@
-"""Headers of JPEG files that are read natively: what an image has, and what its file stands at, are Pillow's."""
+"""JPEG headers that are read natively: the image's attributes and the file's position equal Pillow's."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _profile(number: int, count: int, size: int = 40) -> bytes:
 
 _JFIF = b"JFIF\0\1\2"
 _TABLE = bytes(range(64))
-# What a header may have in front of its frame, and whether native code reads it.
+# Segments that a header may have before its frame, and whether native code reads them.
 SEGMENTS: dict[str, tuple[bytes, bool]] = {
     "JFIF": (_segment(0xE0, _JFIF + b"\1\0\x48\0\x60\0\0"), True),
     "JFIF without a unit": (_segment(0xE0, _JFIF + b"\0\0\1\0\1\0\0"), True),
@@ -79,7 +79,7 @@ def _with(name: str, kind: str = "420") -> bytes:
 
 
 def _opened(data: bytes, position: int = 0) -> Any:
-    """What an image has when it is opened, and nothing has asked for pixels; with the order of its info."""
+    """Returns the attributes of an image that is opened but not loaded, with the order of its info."""
     file = io.BytesIO(bytes(position) + data)
     file.seek(position)
 
@@ -124,7 +124,7 @@ def test_position_in_a_larger_file() -> None:
 
 
 def test_files(tmp_path: Path) -> None:
-    """Of a buffered file native code has what the buffer has."""
+    """Native code has only the buffer's contents of a buffered file."""
     large = _segment(0xFE, bytes(60_000))
     plain = KINDS["420"]
     for number, data in enumerate((_with("EXIF"), plain[:2] + large + plain[2:], b"", plain[:200])):
@@ -151,7 +151,7 @@ def _sources() -> Iterator[bytes]:
 
 
 def _damaged(data: bytes, choose: random.Random) -> bytes:
-    """With one byte of the header changed, or with more damage."""
+    """Changes one byte of the header, or damages it further."""
     header = bytearray(data[: max(40, data.find(b"\xff\xda"))])
     if choose.random() < 0.5:
         return mutated(bytes(header), choose) + data[len(header) :]
@@ -209,6 +209,6 @@ def test_the_installed_pillow_is_known() -> None:
 
 
 def test_reading_of_other_threads_is_pillows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the opener nothing is read natively."""
+    """Nothing is read natively without the opener."""
     monkeypatch.setattr(_native, "read_plain_header", None)
     assert Image.open(io.BytesIO(KINDS["420"])).size == (130, 87)

@@ -1,4 +1,4 @@
-"""Steps with an arithmetic of their own, over sizes and arguments: the bytes that Pillow makes."""
+"""Steps with their own arithmetic, over sizes and arguments: the bytes equal Pillow's."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_table_is_taken_as_it_was() -> None:
 def test_boxes_of_resizes(
     size: tuple[int, int], after: tuple[int, int], resample: int, parts: Any, form: Any, has_size_of_box: bool
 ) -> None:
-    """Any box inside of the image, also those that Pillow refuses because they are empty."""
+    """Takes any box inside the image, including empty ones, which Pillow refuses."""
     width, height = size
     left, right = sorted(parts[:2])
     top, bottom = sorted(parts[2:])
@@ -184,6 +184,6 @@ def test_other_forms_are_pillows(name: str) -> None:
 
 @pytest.mark.parametrize("radius", [float("inf"), float("nan"), 65536, 2**1100, (1, float("nan"))])
 def test_blurs_that_reach_anywhere_are_pillows(radius: Any) -> None:
-    """Not run: before 13 Pillow reads outside of its memory for some of them."""
+    """Does not run them: before 13, Pillow reads outside its memory for some."""
     assert blur_op(ImageFilter.GaussianBlur(1)) is not None
     assert blur_op(ImageFilter.GaussianBlur(radius)) is None

@@ -1,4 +1,4 @@
-"""Datasets as people write them: all is as with torch's loader, and the JPEG files are decoded natively."""
+"""Typical user datasets: everything is as with torch's loader, and JPEG files are decoded natively."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """jpeg/CLASS: clean files; mask: a PNG for each; rotated: with an orientation; odd: one damaged, PNG and GIF."""
+    """Makes jpeg/CLASS: clean files; mask: a PNG for each; rotated: with an orientation; odd: one damaged, PNG, GIF."""
     root = tmp_path_factory.mktemp("patterns")
     for name in ("jpeg/0", "jpeg/1", "mask", "rotated", "odd"):
         (root / name).mkdir(parents=True)
@@ -61,7 +61,7 @@ def training() -> Any:
 
 
 class Paths(torch.utils.data.Dataset[Any]):
-    """A list of paths, and what is made of each."""
+    """A list of paths, with a function applied to each."""
 
     def __init__(self, paths: list[Path], make: Callable[[Path], Any]) -> None:
         self.paths = paths
@@ -79,13 +79,13 @@ def jpegs(folder: Path) -> list[Path]:
 
 
 def load_rgb(path: Any) -> Any:
-    """As torchvision's pil_loader."""
+    """Loads like torchvision's pil_loader."""
     with Path(path).open("rb") as file:
         return Image.open(file).convert("RGB")
 
 
 class TwoCrops:
-    """As MoCo."""
+    """MoCo's transform."""
 
     def __init__(self, transform: Any) -> None:
         self.transform = transform
@@ -95,7 +95,7 @@ class TwoCrops:
 
 
 class Dino:
-    """Two global views and four local ones, with Pillow's own blur and solarization between."""
+    """Two global and four local views, with Pillow's own blur and solarization in between."""
 
     def __init__(self) -> None:
         color = transforms.RandomApply([transforms.ColorJitter(0.4, 0.4, 0.2, 0.1)], p=0.8)
@@ -120,7 +120,7 @@ def _gaussian(radius: float) -> Any:
 
 
 class TrainingPreset:
-    """As torchvision's references/classification/presets.py."""
+    """torchvision's references/classification/presets.py."""
 
     def __init__(self) -> None:
         self.transforms = v2.Compose(
@@ -157,7 +157,7 @@ class EvaluationPreset:
 
 
 class OwnFolder(datasets.ImageFolder):
-    """Gives the path as well."""
+    """Returns the path as well."""
 
     def __getitem__(self, index: int) -> Any:
         path, label = self.samples[index]
@@ -174,7 +174,7 @@ def load_by_functions(path: Path) -> Any:
 
 
 class Segmentation(torch.utils.data.Dataset[Any]):
-    """An image and its mask, which are changed alike."""
+    """An image and its mask with the same changes."""
 
     def __init__(self, folder: Path) -> None:
         self.paths = jpegs(folder)
@@ -213,7 +213,7 @@ class CachingOpened(torch.utils.data.Dataset[Any]):
 
 
 def load_forgivingly(path: Path) -> Any:
-    """A file that is damaged is left out, where it turns out to be."""
+    """Skips a file when it turns out to be damaged."""
     image = Image.open(path)
     try:
         image.load()
@@ -229,7 +229,7 @@ def load_rotated(path: Path) -> Any:
 
 
 def as_lists(samples: list[Any]) -> Any:
-    """Images as they are: a collate_fn of one's own."""
+    """Returns images as they are: a user's collate_fn."""
     return [{"image": image, "index": index} for image, index in samples]
 
 
@@ -238,12 +238,12 @@ def stacked(samples: list[Any]) -> Any:
 
 
 class Pattern(NamedTuple):
-    """A dataset, the arguments of its loader, and what becomes of the JPEG files of an epoch.
+    """A dataset, its loader's arguments, and the treatment of the JPEG files in an epoch.
 
     Attributes:
         make: makes the dataset.
-        num_opened: by the user's code, with Pillow.
-        num_pillow: of them those that Pillow decodes.
+        num_opened: number that the user's code opens with Pillow.
+        num_pillow: number of these that Pillow decodes.
     """
 
     make: Callable[[Path], Any]
@@ -253,7 +253,7 @@ class Pattern(NamedTuple):
 
 
 def of_paths(make: Callable[[], Callable[[Any], Any]]) -> Callable[[Path], Any]:
-    """Opened by Pillow and given to what `make` makes."""
+    """Opens with Pillow and applies what `make` makes."""
     return lambda folder: Paths(jpegs(folder), (lambda do: lambda path: do(load_rgb(path)))(make()))
 
 
@@ -294,7 +294,7 @@ def _epochs(kind: Any, dataset: Any, arguments: dict[str, Any]) -> tuple[list[An
 
 
 def assert_equal_to_torch(make: Callable[[], Any], num_opened: int, num_pillow: int = 0, **arguments: Any) -> None:
-    """Two epochs; a dataset for each, as workers may change it."""
+    """Compares two epochs, each with a new dataset, because workers may change it."""
     theirs, _ = _epochs(torch.utils.data.DataLoader, make(), arguments)
     mine, loader = _epochs(fastload.DataLoader, make(), arguments)
     assert mine == theirs
@@ -354,7 +354,7 @@ def test_webdataset(folder: Path, tmp_path: Path) -> None:
 
 
 class RowTransform:
-    """Of several rows of a table."""
+    """Transforms several rows of a table."""
 
     def __init__(self) -> None:
         self.transform = training()
@@ -368,7 +368,7 @@ def test_hugging_face(folder: Path) -> None:
 
     def make() -> Any:
         columns = {"image": [str(path) for path in jpegs(folder)], "label": list(range(NUM_IMAGES))}
-        # With a fingerprint: the package cannot make one of every version of pyarrow.
+        # With a fingerprint: the package cannot make one with every version of pyarrow.
         table = hugging_face.Dataset(pyarrow.table(columns), fingerprint="images")
         table = table.cast_column("image", hugging_face.Image())
         return table.with_transform(RowTransform())
@@ -416,7 +416,7 @@ def test_lightning(folder: Path, tmp_path: Path) -> None:
 
 
 def load_and_count(path: Path) -> Any:
-    """With the number of images that native code has decoded for it."""
+    """Returns the image and how many images native code has decoded for it."""
     tally = _tally.of_process.tally or _tally.ImageTally()
     before = tally.images_native
     return training()(load_rgb(path)), tally.images_native - before
@@ -432,7 +432,7 @@ def test_explain_says_who_decodes_in_the_calling_thread(folder: Path) -> None:
 
 
 def test_torchs_workers_with_the_opener(folder: Path) -> None:
-    """Processes that are forked while it is registered have it."""
+    """Processes that are forked while it is registered inherit it."""
 
     def run() -> tuple[list[Any], int]:
         torch.manual_seed(5)

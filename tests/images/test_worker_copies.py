@@ -1,4 +1,4 @@
-"""Datasets that hold images: each worker thread has its own, as torch's processes have."""
+"""Datasets that hold images: each worker thread has its own, like torch's processes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Held(torch.utils.data.Dataset[Any]):
             image.putpixel((1, 1), pixel)
         else:
             self.access[index][1, 1] = pixel
-        blended = Image.blend(image, image, 0.5)  # C functions take Pillow's memory alone
+        blended = Image.blend(image, image, 0.5)  # C functions accept only Pillow's memory
         return np.array(blended.convert("RGB").crop((0, 0, 30, 30)))
 
 
@@ -71,7 +71,7 @@ def _batches(kind: Any, dataset: Any) -> list[torch.Tensor]:
     ],
 )
 def test_workers_change_their_own_images(name: str, by_access: bool) -> None:
-    """In torch's way: those of the program and of the next epoch's workers stay what they are."""
+    """As with torch, the program's images and those of the next epoch's workers stay unchanged."""
     make = KINDS_OF_IMAGES[name]
     with native_opener():
         dataset = Held(make, by_access=by_access)
@@ -85,7 +85,7 @@ def test_workers_change_their_own_images(name: str, by_access: bool) -> None:
 
 
 class Cached(torch.utils.data.Dataset[Any]):
-    """Opens an image once; gives it as it is."""
+    """Opens an image once, and returns it as it is."""
 
     def __init__(self, *, is_loaded: bool) -> None:
         self.is_loaded = is_loaded

@@ -10,11 +10,11 @@ from image_folders import make_clean_folder, make_mixed_folder
 
 @pytest.fixture(scope="session")
 def clean_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """22 clean baseline JPEGs in three classes."""
+    """Makes 22 clean baseline JPEGs in three classes."""
     return make_clean_folder(tmp_path_factory.mktemp("clean"), 22)
 
 
 @pytest.fixture(scope="session")
 def mixed_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Clean JPEGs and files of every other kind."""
+    """Makes clean JPEGs and files of every other kind."""
     return make_mixed_folder(tmp_path_factory.mktemp("mixed"))

@@ -1,4 +1,4 @@
-"""Running the same epochs on torch's DataLoader and on fastload's, and taking down all that can be compared."""
+"""Runs the same epochs on torch's DataLoader and on fastload's, and records everything comparable."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _ERRORS = (OSError, IndexError, ValueError, TypeError, RuntimeError)
 
 @dataclass(frozen=True)
 class Epochs:
-    """What some epochs gave.
+    """The results of some epochs.
 
     Attributes:
-        loader: that gave them.
-        epochs: of each the batches: bytes, shapes and types of all that is in them; or the type of the error in place
-            of one.
-        states: of torch's generator after each.
+        loader: the loader.
+        epochs: the batches of each epoch, as bytes, shapes and types of everything in them; the type of an error
+            instead of a batch.
+        states: torch's generator state after each epoch.
     """
 
     loader: Any
@@ -34,7 +34,7 @@ class Epochs:
 
 
 def run_epochs(kind: Any, dataset: Any, num_epochs: int = NUM_EPOCHS, **arguments: Any) -> Epochs:
-    """Epochs of a loader of `kind`, begun from the same seed."""
+    """Runs epochs of a loader of `kind`, starting from the same seed."""
     torch.manual_seed(3)
     loader = kind(dataset, **arguments)
     epochs, states = [], []
@@ -45,7 +45,7 @@ def run_epochs(kind: Any, dataset: Any, num_epochs: int = NUM_EPOCHS, **argument
 
 
 def assert_epochs_equal(theirs: Epochs, mine: Epochs) -> None:
-    """Says which batch is the first that differs, without its bytes."""
+    """Asserts equality; names the first batch that differs, without its bytes."""
     for number, (their_epoch, epoch) in enumerate(zip(theirs.epochs, mine.epochs, strict=True)):
         for position, (their_batch, batch) in enumerate(itertools.zip_longest(their_epoch, epoch)):
             assert batch == their_batch, f"batch {position} of epoch {number}"
@@ -53,21 +53,21 @@ def assert_epochs_equal(theirs: Epochs, mine: Epochs) -> None:
 
 
 def outcomes(batches: Iterable[Any]) -> Iterator[Any]:
-    """Each batch in a form that can be compared, or the error in its place."""
+    """Yields each batch in a comparable form, or the error instead."""
     iterator = iter(batches)
     while True:
         try:
             batch = next(iterator)
         except StopIteration:
             return
-        except _ERRORS as error:  # SampleErrors are of the original's type, too
+        except _ERRORS as error:  # SampleErrors have the original's type, too
             yield next(known for known in _ERRORS if isinstance(error, known)).__name__
         else:
             yield comparable(batch)
 
 
 def comparable(value: Any) -> Any:
-    """Equal exactly where two values of batches are, to the last bit."""
+    """Returns a form that is equal exactly if two values of batches are, to the last bit."""
     if isinstance(value, torch.Tensor):
         return type(value), value.dtype, tuple(value.shape), value.contiguous().view(torch.uint8).numpy().tobytes()
     if isinstance(value, (list, tuple)):
@@ -76,5 +76,5 @@ def comparable(value: Any) -> Any:
 
 
 def generator_state() -> bytes:
-    """Of torch's default generator."""
+    """Returns the state of torch's default generator."""
     return torch.get_rng_state().numpy().tobytes()

@@ -1,4 +1,4 @@
-"""What the tests of batches that end in Python share: pipelines, data sets, and epochs compared with torch."""
+"""Shared cases for batches that end in Python: pipelines, data sets, and epochs compared with torch."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def crop_flip() -> list[Any]:
     return [transforms.RandomResizedCrop(36), transforms.RandomHorizontalFlip()]
 
 
-# Name -> (pipeline, how many of its transforms are native).
+# Name -> (pipeline, number of its native transforms).
 PIPELINES: dict[str, tuple[list[Any], int]] = {
     "images": ([*crop_flip(), recipes.PythonBlur(3), transforms.ToTensor(), noisy], 2),
     "one's own function on images": ([*crop_flip(), brightened_at_random, transforms.ToTensor()], 2),
@@ -79,7 +79,7 @@ PIPELINES: dict[str, tuple[list[Any], int]] = {
 
 
 def outcomes(iterator: Iterator[Any], limit: int = 1000) -> list[Any]:
-    """What each next() gives: a batch, or the type of an error that is not fastload's own."""
+    """Returns the result of each next(): a batch, or the type of an error that is not fastload's own."""
     found: list[Any] = []
     while len(found) < limit:
         try:
@@ -94,7 +94,7 @@ def outcomes(iterator: Iterator[Any], limit: int = 1000) -> list[Any]:
 
 
 def epochs(loader: Any, lengths: tuple[int, ...] = (1000,) * 3) -> tuple[Any, ...]:
-    """What `loader` gives in epochs that end early, and the state of torch's generator between them."""
+    """Returns the outcomes of epochs that end early, and the state of torch's generator between them."""
     torch.manual_seed(11)
     found = []
     for length in lengths:
@@ -121,5 +121,5 @@ def numbered(folder: Path, pipeline: list[Any]) -> ImageFolder:
 
 
 def by_label(loader: PythonPartLoader) -> dict[int, Any]:
-    """Each sample of one epoch; labels are replaced by indices in `numbered`."""
+    """Returns each sample of one epoch; `numbered` has replaced labels by indices."""
     return {int(label): flat(image) for images, labels in loader for image, label in zip(images, labels, strict=True)}

@@ -1,4 +1,4 @@
-"""fastload.benchmark(): what it measures, on loaders of every kind, and that it leaves the loader as it was."""
+"""fastload.benchmark(): its measurements on loaders of every kind, and that it leaves the loader as it was."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _two_views(samples: list[int]) -> Any:
         ({"batch_size": 4, "drop_last": True}, [4, 4]),
         ({"batch_size": None}, [1] * 11),
         ({"batch_sampler": [[0, 1], [2], [3, 4, 5]]}, [2, 1, 3]),
-        ({"batch_sampler": [[0, 1, 2], [2]], "collate_fn": _two_views}, [3, 2]),  # one label, of two views
+        ({"batch_sampler": [[0, 1, 2], [2]], "collate_fn": _two_views}, [3, 2]),  # one label for two views
         ({"batch_sampler": [[0, 1], [2]], "collate_fn": lambda samples: {"x": samples}}, [2, 1]),
     ],
 )

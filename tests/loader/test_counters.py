@@ -1,4 +1,4 @@
-"""What the loader says about its work, and what its work costs."""
+"""The loader's counters, and the cost of its work."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_python_calls_per_batch_do_not_depend_on_the_batch_size(
     dataset.samples = dataset.samples * 10
 
     def calls_of_a_batch(batch_size: int) -> int:
-        """The fewest of several warm batches: the garbage collector may run its callbacks in one of them."""
+        """Returns the fewest calls of several warm batches: the collector may run its callbacks in one of them."""
         loader = fastload.DataLoader(dataset, batch_size=batch_size, num_workers=num_workers, shuffle=shuffle)
         iterator = iter(loader)
         counts = []
@@ -158,7 +158,7 @@ def test_the_time_between_batches_is_the_consumers_and_not_that_between_epochs(c
     assert 0.01 * len(loader) <= stats.consumer_busy_seconds <= seconds
     assert stats.consumer_busy_seconds + stats.consumer_wait_seconds <= seconds
     assert stats.mean_step_seconds == pytest.approx(stats.consumer_busy_seconds / len(loader))
-    for _ in loader:  # an epoch that is left, and begun again later
+    for _ in loader:  # an epoch that is left, and continued later
         break
     time.sleep(0.1)
     next(iter(loader))

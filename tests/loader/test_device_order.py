@@ -1,4 +1,4 @@
-"""Data sets that compute on a device: what threads give to it is ordered before what is done with the batch."""
+"""Data sets that compute on a device: the threads' work there comes before the consumer's work on the batch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fastload._iteration.threads import _maker
 
 
 class OnDevice(Dataset[Any]):
-    """Each sample is computed from a table that the program has made on the device."""
+    """Computes each sample from a table that the program has made on the device."""
 
     def __init__(self, device: ClockedCuda, length: int = 24) -> None:
         self.device = device
@@ -33,7 +33,7 @@ class OnDevice(Dataset[Any]):
         return self.length
 
     def __getitem__(self, index: int) -> Any:
-        # A table is kept for as long as the data set: nobody uses its memory anew.
+        # The table lives as long as the data set, so its memory is not reused.
         self.table.users.add(self.device.current_stream().number)
         self.device.read(self.table)
         return {"image": self.device.write(index), "label": index}
@@ -49,13 +49,13 @@ class StreamOnDevice(IterableDataset[Any]):
 
 
 def stacked(device: ClockedCuda, samples: list[Any]) -> Any:
-    """A collate_fn that computes on the device, too."""
+    """Collates with a computation on the device."""
     values = [device.read(sample["image"]) for sample in samples]
     return [{"images": device.write(values)}, "text", (sample["label"] for sample in samples)]
 
 
 class OwnBatch:
-    """An object of the user's with device memory in it."""
+    """A user's object with device memory in it."""
 
     def __init__(self, tensor: ClockedTensor) -> None:
         self.tensor = tensor
@@ -78,7 +78,7 @@ class InPrivateSlot:
 
 
 class Absent:
-    """As a proxy of something that is not there any more."""
+    """A proxy of a dead object."""
 
     @property
     def __class__(self) -> Any:

@@ -1,4 +1,4 @@
-"""fastload.doctor(): what it says of loaders whose limit is known, its timeline, and that loaders are as they were."""
+"""fastload.doctor(): its report on loaders with a known limit, its timeline, and loaders that stay as they were."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fastload._tools.doctor._timeline import take_timeline
 
 
 class Waits:
-    """Each sample takes 10 ms of no processor."""
+    """Each sample takes 10 ms without a processor."""
 
     def __len__(self) -> int:
         return 400

@@ -61,19 +61,19 @@ def test_a_tensor_of_torch_is_filled_and_then_only_the_users(
     assert isinstance(iteration.next(0.0), _native.Batch)
     assert bool((images.abs().amax(dim=(1, 2, 3)) > 0).all())
     reference = weakref.ref(images)
-    iteration.cancel()  # a call that lets go of what threads have left behind
+    iteration.cancel()  # a call that releases what threads have left
     del images
     gc.collect()
     assert reference() is None
 
 
-def test_a_cancelled_batch_keeps_its_tensor_until_no_thread_writes_and_then_lets_go(
+def test_a_cancelled_batch_keeps_its_tensor_until_no_thread_writes_and_then_releases_it(
     engine: _native.Engine, lowered: tuple[LoweredSource, LoweredTransform]
 ) -> None:
     for _ in range(20):
         iteration = open_iteration(engine, lowered)
         references = [weakref.ref(submit(iteration, list(range(22)))) for _ in range(3)]
-        assert all(reference() is not None for reference in references)  # nobody here holds them
+        assert all(reference() is not None for reference in references)  # nothing here holds them
         iteration.cancel()
         assert engine.stats()["batches_in_flight"] == 0
         del iteration
@@ -127,7 +127,7 @@ def test_pixels_for_a_fallback_task_must_be_contiguous_and_come_once(tmp_path: P
     images = submit(iteration, [0])
     dropped = iteration.next(0.0)
     assert isinstance(dropped, _native.FallbackTask)
-    del dropped  # as an interrupt does; the sample comes again
+    del dropped  # like an interrupt; the sample comes again
     task = iteration.next(0.0)
     assert isinstance(task, _native.FallbackTask)
     pixels = np.ones((70, 80, 3), np.uint8)

@@ -53,7 +53,7 @@ def test_evaluation_equals_torch_on_real_photographs(corpora: Path, drop_last: b
 
 @pytest.fixture(scope="module")
 def long_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Images longer than any JPEG."""
+    """Makes images longer than any JPEG."""
     folder = tmp_path_factory.mktemp("long")
     (folder / "class").mkdir()
     random = np.random.default_rng(0)
@@ -86,7 +86,7 @@ def test_images_longer_than_any_jpeg_equal_torch(long_folder: Path, steps: list[
 
 
 def test_an_image_that_is_too_long_for_native_batches_says_so(long_folder: Path) -> None:
-    """Of 1.2 million columns; torchvision takes the memory for it."""
+    """It has 1.2 million columns; torchvision takes the memory for it."""
     steps = [transforms.Resize(50), transforms.CenterCrop(20), transforms.PILToTensor()]
     loader = fastload.DataLoader(Subset(ImageFolder(str(long_folder), transforms.Compose(steps)), [0]))
     with pytest.raises(
@@ -268,7 +268,7 @@ class ResizingSampler(torch.utils.data.BatchSampler):
 def test_a_dataset_that_a_batch_sampler_changes_is_seen(clean_folder: Path, num_workers: int) -> None:
     def batches(kind: type[Any]) -> list[bytes]:
         dataset = ImageFolder(str(clean_folder), recipes.evaluation(24, 16))
-        # With workers the sampler is asked twice for an iterator, and the first time comes before they start.
+        # With workers the sampler's iterator is requested twice, the first time before they start.
         sampler = ResizingSampler(dataset, [32, 32, 40, 40] if num_workers else [32, 40])
         loader = kind(dataset, batch_sampler=sampler, num_workers=num_workers)
         return [*recipes.bytes_of(loader), *recipes.bytes_of(loader)]

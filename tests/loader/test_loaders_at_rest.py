@@ -1,4 +1,4 @@
-"""What native loaders keep from one epoch to the next, where a program has many of them."""
+"""Memory and threads that native loaders keep between epochs in a program with many loaders."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MakeLoaders = Callable[..., list[Any]]
 
 @pytest.fixture
 def make_loaders(clean_folder: Path) -> MakeLoaders:
-    """Loaders of parts of one data set, as clients of federated learning have."""
+    """Makes loaders of parts of one data set, like clients of federated learning."""
     dataset = ImageFolder(str(clean_folder), recipes.training(48))
 
     def make(
@@ -36,7 +36,7 @@ def make_loaders(clean_folder: Path) -> MakeLoaders:
 
 
 def with_memory(loaders: list[Any]) -> list[int]:
-    """Which of them keep memory."""
+    """Returns the numbers of loaders that keep memory."""
     return [number for number, loader in enumerate(loaders) if loader.stats().bytes_held > 0]
 
 
@@ -46,7 +46,7 @@ def test_of_many_loaders_those_that_were_begun_last_keep_threads_and_memory(make
         list(loader)
     assert with_memory(loaders) == list(range(NUM_LOADERS - MOST_AT_REST, NUM_LOADERS))
     assert wait_for(lambda: num_native_threads() - before <= 2 * MOST_AT_REST)  # the others are told to end
-    list(loaders[-2])  # which is among them
+    list(loaders[-2])  # one of those that keep memory
     list(loaders[0])
     assert with_memory(loaders) == [0, *range(NUM_LOADERS - MOST_AT_REST + 1, NUM_LOADERS)]
 
@@ -74,7 +74,7 @@ def test_a_loader_that_somebody_iterates_keeps_all(make_loaders: MakeLoaders, pe
     iterator = iter(first)
     found = [next(iterator)[0]]
     for loader in others:
-        list(loader)  # more than may keep anything
+        list(loader)  # more than may keep memory
     found += [images for images, _ in iterator]
     assert all(map(torch.equal, expected, found))
     assert first.stats().bytes_held > 0

@@ -18,7 +18,7 @@ from fastload import MultiView
 
 
 def crops() -> MultiView:
-    """Two large views, two small ones, and one whole image; of other sizes and other types."""
+    """Returns two large views, two small ones, and one whole image, with different sizes and types."""
     small = transforms.Compose([transforms.RandomResizedCrop(24, scale=(0.05, 0.4)), transforms.ToTensor()])
     whole = transforms.Compose([transforms.Resize((16, 20)), transforms.PILToTensor()])
     return MultiView([parity_recipes.one_view(), parity_recipes.one_view(), small, small, whole])
@@ -84,7 +84,7 @@ def test_a_view_that_is_not_native_makes_all_of_them_run_in_python(mixed_folder:
 
 
 class OwnViews(MultiView):
-    """A subclass, which may do anything."""
+    """A subclass, which could do anything."""
 
     def __call__(self, image: Any) -> list[Any]:
         return super().__call__(image)[:1]

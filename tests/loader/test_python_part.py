@@ -62,7 +62,7 @@ def test_persistent_threads_go_on_with_their_random_numbers(
 def test_epochs_that_end_early_leave_the_random_numbers_where_torch_does(
     mixed_folder: Path, num_workers: int, persistent: bool
 ) -> None:
-    """What the threads were asked for before a break is made, and its draws count in the next epoch."""
+    """The batches requested before a break are made, and their draws count in the next epoch."""
     pipeline, num_native = PIPELINES["tensors"]
     assert_equals_torch(
         dataset_of(mixed_folder, pipeline),
@@ -84,7 +84,7 @@ def test_subsets_and_concatenations_equal_torch(mixed_folder: Path, num_workers:
 
 
 class Counting:
-    """Equal to all others of its kind, as an array says it, and with a state of its own."""
+    """Equal to all others of its kind, with an array as the answer, and with its own state."""
 
     def __init__(self) -> None:
         self.num_calls = 0
@@ -127,7 +127,7 @@ def test_a_target_transform_may_make_anything(mixed_folder: Path, num_workers: i
 
 
 class Nesting(torch.utils.data.Dataset[Any]):
-    """Each sample begins an epoch of a loader that it has inside."""
+    """Each sample starts an epoch of a loader inside the data set."""
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
@@ -219,7 +219,7 @@ def test_with_draws_by_sample_collate_draws_by_batch(mixed_folder: Path) -> None
 
 
 def test_the_head_draws_what_the_native_path_draws(mixed_folder: Path) -> None:
-    """A pipeline gives the same crops whether something after them runs in Python or not."""
+    """A pipeline gives the same crops whether a step after them runs in Python or not."""
     native = [*crop_flip(), transforms.ToTensor()]
     expected = by_label(fastload.DataLoader(numbered(mixed_folder, native), rng="sample", seed=7))
     with_python_part = numbered(mixed_folder, [*native, torch.clone])

@@ -1,4 +1,4 @@
-"""Samples and batches that fail where they end in Python: what they cost, and what the error says."""
+"""Samples and batches that fail in their Python part: the cost, and the error's text."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def refuse_class_1(error: BaseException) -> Callable[[int], int]:
 
 
 def with_bad_files(tmp_path: Path) -> Path:
-    """A folder whose middle class has a file that is no image, one cut off and one that is missing."""
+    """Makes a folder whose middle class has a file that is no image, a truncated one and a missing one."""
     root = make_mixed_folder(tmp_path / "images")
     bad = root / "class1"
     (bad / "0000.jpg").write_bytes(b"no image")
@@ -157,7 +157,7 @@ def test_an_index_that_the_dataset_does_not_have_costs_its_batch(
 
 
 class FailingSampler(Sampler[list[int]]):
-    """Raises in the place of its third batch."""
+    """Raises instead of giving its third batch."""
 
     def __iter__(self) -> Iterator[list[int]]:
         yield [0, 1]
@@ -221,7 +221,7 @@ def test_a_blur_that_reaches_over_more_than_the_image_fails_as_in_torch(mixed_fo
         with pytest.raises(RuntimeError, match="Padding size should be less than") as caught:
             next(iter(make(dataset, batch_size=2)))
         errors.append(str(caught.value))
-    assert errors[0] in errors[1]  # ours says which file as well
+    assert errors[0] in errors[1]  # ours names the file as well
 
 
 def test_failed_samples_are_counted(tmp_path: Path) -> None:

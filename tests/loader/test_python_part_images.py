@@ -1,4 +1,4 @@
-"""PIL images that native code hands over to Python: sizes, pixels, and what their files say besides."""
+"""PIL images that native code passes to Python: sizes, pixels, and other data of their files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_images_of_every_size_reach_the_users_collate_function(mixed_folder: Pat
 
 @WORKERS
 def test_pil_images_keep_what_their_files_say_besides_the_pixels(tmp_path: Path, num_workers: int) -> None:
-    """A Python part of the user's own may turn images by their EXIF orientation; native code does not."""
+    """A user's Python part may turn images by their EXIF orientation; native code does not."""
     exif = Image.Exif()
     for orientation in (1, 3, 6, 8):
         exif[0x0112] = orientation
@@ -47,7 +47,7 @@ def test_pil_images_keep_what_their_files_say_besides_the_pixels(tmp_path: Path,
 
 
 def info_recipes(namespace: Any) -> dict[str, Any]:
-    """Every native operation on images, each certain to happen, and each way in which one may do nothing."""
+    """Returns every native operation on images, each certain to happen, and each way in which one may do nothing."""
     jitters = {"brightness": 1.5, "contrast": 1.5, "saturation": 1.5, "hue": 0.2}
     modes = ("constant", "edge", "reflect", "symmetric")
     return {
@@ -90,7 +90,7 @@ def info_recipes(namespace: Any) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def folder_with_info(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Images of 60x50 with EXIF data and a resolution, which native code and Pillow decode in turn."""
+    """Makes images of 60x50 with EXIF data and a resolution; native code and Pillow decode them in turn."""
     folder = tmp_path_factory.mktemp("info")
     (folder / "class").mkdir()
     exif = Image.Exif()

@@ -1,4 +1,4 @@
-"""What the user's own code sees in the threads that end samples, and how batches come out of them."""
+"""The environment of the user's own code in the threads that end samples, and the delivery of their batches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from torchvision.datasets import ImageFolder
 import fastload
 from fastload import LoaderClosedError, _native
 
-# ---- what user code sees --------------------------------------------------------------------------------------------
+# ---- the environment of user code ------------------------------------------------------------------------------------
 
 
 def test_worker_info_is_the_threads_own(mixed_folder: Path) -> None:
@@ -86,7 +86,7 @@ def test_torch_computes_with_one_thread_in_ours_and_as_before_in_others(mixed_fo
 def test_batches_are_pinned_where_there_is_an_accelerator(
     mixed_folder: Path, num_workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With an accelerator that is made believe: pinning is torch's, in threads whose current device is the caller's."""
+    """Uses a simulated accelerator: pinning is torch's, in threads whose current device is the caller's."""
     devices: list[int] = []
     monkeypatch.setattr(torch.accelerator, "current_device_index", lambda: 3)
     monkeypatch.setattr(torch.accelerator, "set_device_index", devices.append)
@@ -104,7 +104,7 @@ def test_batches_are_pinned_where_there_is_an_accelerator(
 def test_threads_that_pin_leave_the_graph_alone_that_the_program_captures(
     mixed_folder: Path, is_known: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a device that is made believe, whose runtime is known or not."""
+    """Uses a simulated device, whose runtime is known or not."""
     in_threads: list[tuple[int, int, int]] = []
 
     class Backend:

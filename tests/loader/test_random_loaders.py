@@ -1,4 +1,4 @@
-"""Loaders made at random, against torch's DataLoader with its workers: bytes, errors and generators at every step."""
+"""Random loaders against torch's DataLoader with its workers: bytes, errors and generators at every step."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ERRORS = (OSError, IndexError, ValueError, TypeError, KeyError)
 
 @pytest.fixture(scope="session")
 def odd_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Files of every kind, small and large, between some that fail at each stage."""
+    """Makes files of every kind, small and large, between some that fail at each stage."""
     return make_odd_folder(tmp_path_factory.mktemp("odd"))
 
 
@@ -55,7 +55,7 @@ def make_odd_folder(root: Path) -> Path:
 
 
 class GivenBatches:
-    """A batch sampler of batches of any size; one that is an exception is raised."""
+    """A batch sampler with batches of any size; an exception among them is raised."""
 
     def __init__(self, batches: list[Any]) -> None:
         self.batches = batches
@@ -71,7 +71,7 @@ class GivenBatches:
 
 
 def image_steps(choose: random.Random, family: Any, size: int) -> list[Any]:
-    """Steps that end in one size."""
+    """Returns steps that end in one size."""
     pool = [
         lambda: family.RandomHorizontalFlip(choose.choice([0.0, 0.3, 0.5, 1.0])),
         lambda: family.RandomVerticalFlip(choose.choice([0.0, 0.5, 1.0])),
@@ -105,7 +105,7 @@ def image_steps(choose: random.Random, family: Any, size: int) -> list[Any]:
 
 
 def pipeline(choose: random.Random) -> Any:
-    """A pipeline of which everything is native."""
+    """Returns a pipeline that is entirely native."""
     family = choose.choice([v1, v2])
     steps = image_steps(choose, family, choose.choice([16, 24, 40]))
     ends = [
@@ -131,7 +131,7 @@ def transform(choose: random.Random) -> Any:
 
 @dataclass
 class Case:
-    """A loader and how it is iterated over: the same for the same seed."""
+    """A loader and the way it is iterated over: the same for the same seed."""
 
     seed: int
     num_samples: int = 0
@@ -183,7 +183,7 @@ def outcome(iterator: Iterator[Any]) -> Any:
         return comparable(next(iterator))
     except StopIteration:
         return "end"
-    except _ERRORS as error:  # SampleErrors are of the original's type, too
+    except _ERRORS as error:  # SampleErrors have the original's type, too
         return next(known for known in _ERRORS if isinstance(error, known)).__name__
 
 
@@ -205,7 +205,7 @@ def dataset_of(case: Case, root: Path) -> Any:
 
 
 def run_case(kind: Any, case: Case, root: Path) -> list[Any]:
-    """All that can be seen from outside, step by step."""
+    """Returns everything that can be seen from outside, step by step."""
     dataset = dataset_of(case, root)
     torch.manual_seed(case.seed)
     generator = {"own": torch.Generator().manual_seed(case.seed), "default": torch.default_generator}.get(
@@ -242,7 +242,7 @@ def run_case(kind: Any, case: Case, root: Path) -> list[Any]:
             if case.is_interleaved and not case.arguments.get("persistent_workers"):
                 iterators.append(iter(loader))
         except _ERRORS as error:
-            if isinstance(error, OSError):  # no file is read yet: the system's, as of a process that cannot begin
+            if isinstance(error, OSError):  # the system's, before any file is read: say, a process cannot start
                 raise
             note(type(error).__name__)
             continue
@@ -251,8 +251,11 @@ def run_case(kind: Any, case: Case, root: Path) -> list[Any]:
 
 
 def run_until_begun(kind: Any, case: Case, root: Path) -> list[Any]:
-    """Once more where a worker process of torch's cannot begin: a thread of multiprocessing closes its queue's pipe as
-    the pipe's object ends, so the descriptor is closed twice, and the second time it was another one's."""
+    """Runs a case again if one of torch's worker processes cannot start.
+
+    A thread of multiprocessing closes its queue's pipe when the pipe's object ends, so the descriptor is closed twice,
+    and the second time it was another one's.
+    """
     for _ in range(3):
         try:
             return run_case(kind, case, root)

@@ -1,4 +1,4 @@
-"""Whole epochs of known recipes: every batch, error and generator state is that of torch's DataLoader."""
+"""Whole epochs of known recipes: every batch, error and generator state equals torch's DataLoader's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import fastload
 
 # (num_workers, persistent_workers)
 WORKERS = [(0, False), (1, False), (1, True), (2, False), (2, True), (4, False), (4, True)]
-# All runs take ten minutes; without the variable one of the two values of drop_last for each.
+# All runs take ten minutes; without this variable each runs with one of the two values of drop_last.
 RUNS_ALL = "FASTLOAD_ALL_RECIPE_RUNS" in os.environ
 
 

@@ -1,4 +1,4 @@
-"""Functions of Pillow and torch that user code has replaced: the user's ones are called, and natively again without."""
+"""Functions of Pillow and torch that user code has replaced are called; native code returns when they are put back."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_a_replaced_function_is_called_and_named(
 def test_images_that_threads_open_are_changed_by_a_replaced_method(
     clean_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The data set is written in Python, and its pipeline is native but for the replacement."""
+    """The data set is written in Python, and its pipeline is native except for the replacement."""
 
     class Own(torch.utils.data.Dataset[torch.Tensor]):
         transform = T.Compose([T.Resize(24), T.CenterCrop(20), T.ToTensor()])

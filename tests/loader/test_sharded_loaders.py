@@ -1,4 +1,4 @@
-"""Loaders whose samples a ShardedSampler deals out: native, torch's bytes, and resumed by other ranks."""
+"""Loaders whose samples a ShardedSampler shards: native, torch's bytes, and resumed by other ranks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fastload import ShardedSampler
 
 @pytest.fixture(scope="module")
 def dataset(clean_folder: Path) -> ImageFolder:
-    """A label is the image's index, so that a batch shows which samples it has."""
+    """Makes a data set whose labels are the images' indices, so a batch shows its samples."""
     dataset = ImageFolder(str(clean_folder), recipes.training(32))
     dataset.samples = [(path, index) for index, (path, _) in enumerate(dataset.samples)]
     return dataset
@@ -30,7 +30,7 @@ def dealt(dataset: Any, num_replicas: int, rank: int, **arguments: Any) -> fastl
 
 
 def samples_of(loader: Any) -> list[tuple[int, bytes]]:
-    """(index, bytes) of each sample, in order."""
+    """Returns (index, bytes) of each sample, in order."""
     return [
         (int(label), image.numpy().tobytes())
         for images, labels in loader
@@ -84,7 +84,7 @@ def test_a_batch_sampler_over_it_is_native_and_named(dataset: ImageFolder) -> No
 
 @pytest.mark.parametrize(("before", "after"), [(4, 2), (4, 3), (4, 8), (2, 1)])
 def test_other_ranks_go_on_with_the_same_images(dataset: ImageFolder, before: int, after: int) -> None:
-    """The ranks one after the other in one process."""
+    """Runs the ranks one after another in one process."""
     arguments: dict[str, Any] = {"rng": "sample", "seed": 3, "num_workers": 2}
 
     def ranks(num_replicas: int, state: dict[str, int] | None) -> list[list[tuple[int, bytes]]]:

@@ -1,4 +1,4 @@
-"""steps=: epochs of as many batches as are asked for."""
+"""steps=: epochs with the requested number of batches."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ WAYS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("steps", [1, 5, 6, 7, 14])
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 def test_an_epoch_is_cut_or_goes_on_with_the_next_one(way: dict[str, Any], steps: int) -> None:
-    """As a program that begins the loader's epochs one after the other, and stops behind so many batches."""
+    """Compares with a program that starts the loader's epochs in succession, and stops after that many batches."""
 
     def batches(loader: Any) -> list[Any]:
         epochs = itertools.chain.from_iterable(iter(loader) for _ in itertools.count())
@@ -101,7 +101,7 @@ def test_a_failed_batch_is_not_counted() -> None:
 
 
 class Interrupt(BaseException):
-    """What the handler of a signal raises."""
+    """An exception like a signal handler's."""
 
 
 def test_an_interrupt_costs_no_step(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Strides of samples and batches with sides of 1, where torch keeps whatever its own functions have left."""
+"""Strides of samples and batches with sides of 1, for which torch keeps what its own functions left."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class _Opened(torch.utils.data.Dataset[Any]):
 
 
 def _forms(value: Any) -> Any:
-    """Shapes, strides and types of the tensors in a batch."""
+    """Returns shapes, strides and types of the tensors in a batch."""
     if isinstance(value, torch.Tensor):
         return tuple(value.shape), value.stride(), value.dtype, type(value)
     return [_forms(part) for part in value] if isinstance(value, (list, tuple)) else type(value)
@@ -58,7 +58,7 @@ def _as_it_is(samples: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[int, int], Path]:
-    """Of each size three images."""
+    """Makes three images of each size."""
     made = {}
     for width, height in _SIZES:
         root = tmp_path_factory.mktemp(f"{width}x{height}")
@@ -96,7 +96,7 @@ def test_strides_are_torchs(
 def test_strides_of_channels_last_are_torchs(
     folders: dict[tuple[int, int], Path], size: tuple[int, int], end: str, batch_size: int
 ) -> None:
-    """As of a new tensor in that format; Tensor.contiguous() keeps strides of sides of 1."""
+    """They equal a new tensor's in that format; Tensor.contiguous() keeps strides of sides of 1."""
     folder = ImageFolder(str(folders[size]), T.Compose([T.CenterCrop(size[::-1]), *_ENDS[end]]))
     loader = fastload.DataLoader(folder, batch_size, memory_format=torch.channels_last, num_workers=1)
     for images, _ in loader:

@@ -48,7 +48,7 @@ def test_training_equals_torch_for_any_number_of_workers(
         dataset, num_workers=num_workers, persistent_workers=persistent_workers, drop_last=drop_last
     )
     images = {batch[1][0][-1] for batch in batches}
-    assert len(images) == len(batches)  # no two alike: they are random
+    assert len(images) == len(batches)  # no two are alike: they are random
 
 
 @pytest.mark.parametrize("num_workers", [0, 1, 2, 4])
@@ -86,7 +86,7 @@ def changed(transform: Any, **attributes: Any) -> Any:
 def test_attributes_set_behind_the_constructors_back_mean_what_they_mean_in_torch(
     clean_folder: Path, steps: list[Any]
 ) -> None:
-    """Of a size of one side torch makes the shorter side, a square or an error, each class in its own way."""
+    """With a size of one side torch makes the shorter side, a square or an error, differently in each class."""
     ends = [] if len(steps) > 1 else [transforms.PILToTensor()]
     dataset = ImageFolder(str(clean_folder), transforms.Compose([*steps, *ends]))
     theirs, mine = (run_epochs(kind, dataset, 1, batch_size=1) for kind in LOADERS)
@@ -104,7 +104,7 @@ EDGE_RECIPES = {
     "erasing": [transforms.ToTensor(), transforms.RandomErasing(1.0, scale=(0.02, 0.2), ratio=(1.0, 1.0))],
     "erasing, v2": [v2.PILToTensor(), v2.RandomErasing(1.0, scale=(0.1, 0.2), ratio=(0.75, 4 / 3))],
 }
-# Those of them that are left to torch, on a machine or a torchvision that their kernels are not made for.
+# Blurs that are left to torch on a machine, or with a torchvision, for which their kernels are not made.
 BLURS_LEFT_TO_TORCH = {
     name for name, is_native in (("blur", HAS_FAST_BLUR), ("blur, v2", HAS_FAST_BLUR_V2)) if not is_native
 }
@@ -113,7 +113,7 @@ BLURS_LEFT_TO_TORCH = {
 @pytest.mark.parametrize("recipe", EDGE_RECIPES)
 @pytest.mark.parametrize("seed", range(3))
 def test_draws_at_the_upper_edge_of_their_range_equal_torchs(clean_folder: Path, recipe: str, seed: int) -> None:
-    """One draw in some million is rounded up to the upper bound; here it is every other one."""
+    """One draw in some million is rounded up to the upper bound; here every other one is."""
     steps = EDGE_RECIPES[recipe]
     ends = [] if "erasing" in recipe else [transforms.PILToTensor()]
     dataset = ImageFolder(str(clean_folder), transforms.Compose([transforms.Resize((40, 36)), *steps, *ends]))
@@ -162,7 +162,7 @@ def test_a_generator_of_the_users_gives_torchs_batches(clean_folder: Path, num_w
 
 @pytest.fixture
 def faulty_folder(clean_folder: Path, tmp_path: Path) -> Path:
-    """Clean files between some that fail at each stage: not there, no image, cut short."""
+    """Makes clean files between some that fail at each stage: missing, no image, truncated."""
     root = tmp_path / "faulty"
     shutil.copytree(clean_folder, root)
     paths = sorted(root.rglob("*.JPEG"))
@@ -296,7 +296,7 @@ def test_an_epoch_of_evaluation_takes_no_numbers_and_needs_no_order(clean_folder
 
 
 class Interrupt(BaseException):
-    """As KeyboardInterrupt, in a place that the test chooses."""
+    """An exception like KeyboardInterrupt, at a place that the test chooses."""
 
 
 @pytest.mark.parametrize("persistent_workers", [False, True])

@@ -1,4 +1,4 @@
-"""Relative paths and a program that changes its directory: as torch's workers, which stay where iter() found them."""
+"""Relative paths in a program that changes its directory: like torch's workers, which stay where iter() found them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fastload import _native
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Two directories with the same names in "images", and other pixels; the second image is Pillow's to decode."""
+    """Makes two directories with the same names in "images" and other pixels; Pillow has to decode the second image."""
     here, there = tmp_path_factory.mktemp("here"), tmp_path_factory.mktemp("there")
     make_clean_folder(here / "images", 6)
     paths = sorted(path for path in (here / "images").rglob("*") if path.is_file())
@@ -73,7 +73,7 @@ MOMENTS = ("before iter()", "before next()", "in the epoch")
 
 
 def batches(kind: Any, dataset: str, moment: str, num_workers: int, places: tuple[Path, Path]) -> list[bytes]:
-    """Of a program that goes to the second place at `moment`."""
+    """Returns the batches of a program that goes to the second place at `moment`."""
 
     def reach(now: str) -> None:
         if now == moment:
@@ -94,7 +94,7 @@ def batches(kind: Any, dataset: str, moment: str, num_workers: int, places: tupl
 
 @pytest.fixture
 def _back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(Path.cwd())  # undone behind the test
+    monkeypatch.chdir(Path.cwd())  # undone after the test
 
 
 @pytest.mark.usefixtures("_back")
@@ -138,7 +138,7 @@ def test_persistent_workers_stay_where_they_began(places: tuple[Path, Path], dat
 
 
 class Moving(Dataset[str]):
-    """Goes into a directory below the one in which it is asked, and tells where it is."""
+    """Goes into a directory below its current one, and tells where it is."""
 
     def __len__(self) -> int:
         return 2
@@ -161,7 +161,7 @@ def test_a_workers_directory_is_its_own(places: tuple[Path, Path]) -> None:
 
 @pytest.mark.usefixtures("_back")
 def test_a_program_is_where_it_was_when_workers_go_elsewhere(places: tuple[Path, Path]) -> None:
-    """So are programs that a worker starts: where the worker is."""
+    """Programs that a worker starts are where the worker is."""
 
     def elsewhere(worker_id: int) -> None:
         os.chdir(places[1])
@@ -208,7 +208,7 @@ def test_a_missing_file_is_missing_in_the_directory_of_iter(places: tuple[Path, 
 
 def test_descriptors_are_given_back(places: tuple[Path, Path]) -> None:
     def num_open() -> int:
-        gc.collect()  # what earlier tests have left
+        gc.collect()  # objects that earlier tests have left
         return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
 
     dataset = ImageFolder(str(places[0] / "images"), recipes.evaluation(40, 32))
@@ -217,4 +217,4 @@ def test_descriptors_are_given_back(places: tuple[Path, Path]) -> None:
     before = num_open()
     for _ in range(50):
         list(loader)
-    assert num_open() <= before  # fewer, where an engine of an earlier test has ended meanwhile
+    assert num_open() <= before  # fewer if an engine of an earlier test has ended meanwhile

@@ -1,4 +1,4 @@
-"""What the tests of the JPEG decoder share: Pillow's pixels, regions, sampling factors."""
+"""Shared helpers of the JPEG decoder's tests: Pillow's pixels, regions, sampling factors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SAMPLINGS: dict[str, Factors] = {
     "411": [(4, 1), (1, 1), (1, 1)],
     "gray": [(1, 1)],
 }
-# Forms that come down to the same ratios, or mix them.
+# Forms that reduce to the same ratios, or mix them.
 ODD_SAMPLINGS: dict[str, Factors] = {
     "444 as 2x2": [(2, 2), (2, 2), (2, 2)],
     "444 as 2x1": [(2, 1), (2, 1), (2, 1)],
@@ -45,7 +45,7 @@ ODD_SAMPLINGS: dict[str, Factors] = {
 
 
 def decode_with_pillow(data: bytes) -> Pixels:
-    """Pillow's pixels; raises what Pillow raises, and its warnings as errors."""
+    """Returns Pillow's pixels; raises what Pillow raises, and its warnings as errors."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with Image.open(io.BytesIO(data)) as image:
@@ -53,7 +53,7 @@ def decode_with_pillow(data: bytes) -> Pixels:
 
 
 def picture(seed: int, width: int, height: int) -> Pixels:
-    """Of smooth areas and noise, so that blocks of all lengths follow each other."""
+    """Makes a picture of smooth areas and noise, so that blocks of all lengths follow each other."""
     numbers = np.random.default_rng(seed)
     small = numbers.integers(0, 256, (height // 12 + 2, width // 12 + 2, 3), dtype=np.uint8)
     smooth = np.asarray(Image.fromarray(small).resize((width, height), Image.Resampling.BICUBIC)).astype(int)
@@ -96,7 +96,7 @@ def assert_equals_pillow(data: bytes, rng: random.Random, regions: int, **limits
 
 
 def check_hostile_file(data: bytes, rng: random.Random) -> bool:
-    """Whether the decoder takes the file; then it must have Pillow's pixels, also in a region."""
+    """Returns whether the decoder takes the file; asserts that it then has Pillow's pixels, also in a region."""
     pixels, status, _, _ = _core.decode_jpeg(data, max_pixels=1 << 20)
     if status == "irregular":
         compare_regions_of_damaged_file(data, rng)
@@ -111,7 +111,7 @@ def check_hostile_file(data: bytes, rng: random.Random) -> bool:
 
 
 def compare_regions_of_damaged_file(data: bytes, rng: random.Random) -> None:
-    """Stopping early may accept what a full decode does not; then Pillow must agree as well."""
+    """Asserts that Pillow agrees when an early stop accepts what a full decode does not."""
     info = _core.probe(data)
     width, height = info["width"], info["height"]
     if not (0 < width < 200 and 0 < height < 200):

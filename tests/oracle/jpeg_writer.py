@@ -1,8 +1,8 @@
 """Writes sequential and progressive JPEG files from quantised coefficients, also kinds that no ordinary encoder makes.
 
-A file is described by its components' sampling factors and blocks; nothing is computed from pixels, so that any
-coefficient, table and scan structure can be had. The Huffman codes are not fitted to the data (but for the two smallest
-symbols, all have the same length), which makes the files larger than need be and the writer short.
+A file is described by its components' sampling factors and blocks; nothing is computed from pixels, so any coefficient,
+table and scan structure is possible. The Huffman codes are not fitted to the data (except for the two smallest symbols,
+all have the same length), which makes the files larger than necessary and the writer short.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Blocks = NDArray[np.int32]  # [block rows, block columns, 64], zigzag order
-NO_CODE = -1  # in place of a table: bits without a symbol before them
+NO_CODE = -1  # instead of a table: bits without a symbol before them
 
 
 @dataclass
@@ -31,9 +31,9 @@ class Component:
 
 @dataclass
 class JpegFile:
-    """What `encode` writes. `scans` lists component indices; None is one interleaved scan of all.
+    """The input of `encode`. `scans` lists component indices; None is one interleaved scan of all.
 
-    `encode_progressive` has a script in their place.
+    `encode_progressive` takes a script instead.
     """
 
     width: int
@@ -48,7 +48,7 @@ class JpegFile:
 
 
 def grid(file_size: int, factor: int, largest: int) -> tuple[int, int]:
-    """Blocks of a component along one side: (in a scan of its own, in interleaved scans)."""
+    """Returns a component's blocks along one side: (in a scan of its own, in interleaved scans)."""
     samples = -(-file_size * factor // largest)
     return -(-samples // 8), -(-file_size // (8 * largest)) * factor
 
@@ -85,7 +85,7 @@ def _magnitude(value: int) -> tuple[int, int]:
 
 
 def _symbols(block: NDArray[np.int32], prediction: int) -> list[tuple[int, int, int, int]]:
-    """(table class, symbol, magnitude bits, their number) of one block."""
+    """Returns (table class, symbol, magnitude bits, their number) of one block."""
     size, bits = _magnitude(int(block[0]) - prediction)
     out = [(0, size, bits, size)]
     run = 0
@@ -105,7 +105,7 @@ def _symbols(block: NDArray[np.int32], prediction: int) -> list[tuple[int, int, 
 
 
 def _scan_blocks(file: JpegFile, scan: Sequence[int]) -> list[list[tuple[int, NDArray[np.int32]]]]:
-    """The MCUs of a scan, each a list of (index in the scan, block)."""
+    """Returns the MCUs of a scan, each a list of (index in the scan, block)."""
     largest_h = max(c.horizontal for c in file.components)
     largest_v = max(c.vertical for c in file.components)
     if len(scan) == 1:
@@ -148,7 +148,7 @@ def _encode_scan(file: JpegFile, scan: Sequence[int], long_codes: bool) -> bytes
 
 
 def _pack(segments: Sequence[Sequence[tuple[int, int, int, int]]], tables: Sequence[_HuffmanTable]) -> bytes:
-    """The entropy-coded data: (table or NO_CODE, symbol, bits behind its code, their number), restart by restart."""
+    """Returns the entropy-coded data: (table or NO_CODE, symbol, bits after its code, their number), per restart."""
     out = b""
     for number, part in enumerate(segments):
         if number:
@@ -164,7 +164,7 @@ def _pack(segments: Sequence[Sequence[tuple[int, int, int, int]]], tables: Seque
 
 
 def _header(file: JpegFile, frame_marker: int) -> bytes:
-    """Everything before the tables of the first scan."""
+    """Returns everything before the tables of the first scan."""
     out = b"\xff\xd8"
     for marker, payload in file.app_segments:
         out += segment(marker, payload)
@@ -181,7 +181,7 @@ def _header(file: JpegFile, frame_marker: int) -> bytes:
 
 
 def encode(file: JpegFile, *, long_codes: bool = False) -> bytes:
-    """The file's bytes. `long_codes` gives every symbol a code of 16 bits."""
+    """Returns the file's bytes. `long_codes` gives every symbol a code of 16 bits."""
     out = _header(file, file.frame_marker)
     for scan in file.scans or [range(len(file.components))]:
         out += _encode_scan(file, list(scan), long_codes)
@@ -200,7 +200,7 @@ class BandScan:
 
 
 class _BandWriter:
-    """The symbols of an AC scan. A run of blocks that end alike is written when it has `longest_run` blocks."""
+    """The symbols of an AC scan. A run of blocks with equal ends is written when it has `longest_run` blocks."""
 
     def __init__(self, scan: BandScan, longest_run: int) -> None:
         self.scan = scan
@@ -306,7 +306,7 @@ def _encode_band_scan(file: JpegFile, scan: BandScan, long_codes: bool, longest_
 def encode_progressive(
     file: JpegFile, script: Sequence[BandScan], *, long_codes: bool = False, longest_run: int = 32767
 ) -> bytes:
-    """A progressive file with the scans of `script`, whether that is a legal one or not.
+    """Returns a progressive file with the scans of `script`, legal or not.
 
     `longest_run` is the largest number of blocks that one end of band stands for, at most 32767.
     """
@@ -317,7 +317,7 @@ def encode_progressive(
 def random_script(
     rng: np.random.Generator, component_count: int, *, highest_shift: int = 3, together: bool | None = None
 ) -> list[BandScan]:
-    """A legal script that brings all coefficients to their last bit: bands, shifts and order at random.
+    """Returns a legal script that completes all coefficients: bands, shifts and order at random.
 
     `together` says whether the first DC scan is interleaved; None leaves that to chance as well.
     """
@@ -358,7 +358,7 @@ def random_file(
     largest_step: int = 12,
     numbers: Sequence[int] = (1, 2, 3),
 ) -> JpegFile:
-    """A file of random coefficients, `size` = (width, height), one (horizontal, vertical) per component."""
+    """Returns a file of random coefficients, `size` = (width, height), one (horizontal, vertical) per component."""
     largest_h = max(h for h, _ in factors)
     largest_v = max(v for _, v in factors)
     components = []
@@ -366,7 +366,7 @@ def random_file(
         shape = (grid(size[1], v, largest_v)[1], grid(size[0], h, largest_h)[1], 64)
         values = rng.integers(-ac_range, ac_range + 1, shape)
         kept = rng.random(shape) < density * (1 + 3 * (rng.random(shape[:2]) < 0.3)[..., None])
-        kept &= rng.random((*shape[:2], 1)) > 0.15  # some blocks of DC alone
+        kept &= rng.random((*shape[:2], 1)) > 0.15  # some blocks have only DC
         blocks = np.where(kept, values, 0).astype(np.int32)
         blocks[..., 0] = rng.integers(-dc_range, dc_range + 1, shape[:2])
         components.append(Component(number, h, v, blocks, 0 if number == numbers[0] else 1))

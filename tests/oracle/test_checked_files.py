@@ -1,4 +1,4 @@
-"""SampleDecoder.check_bytes and read_open: what they take without decoding, Pillow decodes without an error."""
+"""SampleDecoder.check_bytes and read_open: Pillow decodes what they accept without an error."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_every_truncation_is_refused(kind: str) -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_mutants(seed: int) -> None:
-    """Of mutants of all kinds many are taken, and Pillow loads each of these."""
+    """Many mutants of all kinds are accepted, and Pillow loads each of these."""
     choose, decoder = random.Random(seed), _decoder()
     taken = 0
     for _ in range(400):
@@ -113,7 +113,7 @@ def test_corpora() -> None:
 
 
 def _with_large_differences(data: bytes) -> bytes:
-    """The first DC table says that a difference may have 11 bits."""
+    """Makes the first DC table allow differences of 11 bits."""
     at = data.index(b"\xff\xc4") + 5
     count = sum(data[at : at + 16])
     symbols = bytearray(data[at + 16 : at + 16 + count])
@@ -122,7 +122,7 @@ def _with_large_differences(data: bytes) -> bytes:
 
 
 def test_dc_predictions_stay_inside_of_32_bits() -> None:
-    """libjpeg refuses a progressive file whose prediction does not; 2047 * 1,049,088 blocks is the bound."""
+    """libjpeg refuses a progressive file if its prediction does not; 2047 * 1,049,088 blocks is the bound."""
     stream = io.BytesIO()
     Image.new("L", (8208, 8208)).save(stream, "JPEG", progressive=True)
     assert _decoder().check_bytes(stream.getvalue()) is not None

@@ -1,4 +1,4 @@
-"""Records of coefficients: pixels out of them are those of the file, and what is not whole has no record."""
+"""Records of coefficients: their pixels equal the file's, and an incomplete file has no record."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _core = pytest.importorskip("fastload._core")
 
 Region = tuple[int, int, int, int]
 KEY = np.random.default_rng(0).bytes(_core.STORE_KEY_BYTES)
-# Of a progressive file: first and last position, the lowest bit known before and behind the scan.
+# Scans of a progressive file: first and last position, the lowest bit known before and after the scan.
 BANDS = [(0, 0, 0, 1), (1, 9, 0, 0), (10, 63, 0, 2), (0, 0, 1, 0), (10, 63, 2, 1), (10, 63, 1, 0)]
 ALL_SAMPLINGS = SAMPLINGS | ODD_SAMPLINGS
 
@@ -32,7 +32,7 @@ def record_of(data: bytes) -> bytes | None:
 
 
 def compare(data: bytes, rng: random.Random, windows: int) -> bytes:
-    """The record of a file that can be decoded, of which random windows and the whole were compared."""
+    """Returns the record of a decodable file after comparing random windows and the whole."""
     record = record_of(data)
     assert record is not None, _core.record_coefficients(data, KEY)
     pixels = decode_natively(data)
@@ -46,7 +46,7 @@ def compare(data: bytes, rng: random.Random, windows: int) -> bytes:
 
 @pytest.mark.parametrize("name", ALL_SAMPLINGS)
 def test_any_window_of_any_sampling_has_the_pixels_of_the_file(name: str) -> None:
-    """In one scan, with restart markers, in a scan a component, progressive: one and the same record."""
+    """One scan, restart markers, a scan per component, progressive: all have the same record."""
     rng = random.Random(name)
     factors = ALL_SAMPLINGS[name]
     numbers = np.random.default_rng(1)
@@ -74,7 +74,7 @@ def test_photographs_have_the_pixels_of_the_file(quality: int, subsampling: int,
 
 
 def test_coefficients_of_any_size_have_the_pixels_of_the_file() -> None:
-    """As many as fit the classes of packed blocks, and too large a DC coefficient, of which there is no record."""
+    """Coefficients fill the classes of packed blocks; a DC coefficient that is too large leaves no record."""
     numbers = np.random.default_rng(3)
     rng = random.Random(3)
     for dc_range, ac_range, density in [(1, 7, 0.9), (900, 100, 0.02), (1000, 1000, 0.3), (1023, 1023, 1.0)]:
@@ -163,7 +163,7 @@ def test_no_damage_changes_a_pixel() -> None:
 
 
 def test_the_size_of_records() -> None:
-    """Of photographs of ImageNet's kind at most 1.75 times the file."""
+    """Photographs of ImageNet's kind take at most 1.75 times the file."""
     sizes = [
         (len(data), len(record_of(data) or b""))
         for data in (written_by_pillow(picture(seed, 500, 375), quality=96, subsampling=2) for seed in range(4))

@@ -1,6 +1,6 @@
 """Every file of the corpora through the loader, against torchvision and Pillow on the same file.
 
-Each number of threads has a process of its own, so that a crash or a hang is a failure that names its file.
+Each number of threads has its own process, so a crash or a hang is a failure that names its file.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def reference_of(path: Path) -> Image.Image | Exception:
 
 
 def difference(name: str, iterator: Any, index: int, path: Path, reference: Image.Image | Exception) -> str | None:
-    """Asks for the sample that comes next and says in what it differs from the reference, None if in nothing."""
+    """Requests the next sample and returns its difference from the reference, or None."""
     try:
         images, labels = next(iterator)
     except fastload.SampleError as error:
@@ -92,7 +92,7 @@ def difference_of_errors(
 
 
 def compare_all(corpora: str, num_workers: int) -> None:
-    """Prints a line of JSON: the differences, and for each pipeline each file's source."""
+    """Prints a line of JSON: the differences, and each file's source for each pipeline."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")  # Pillow's, about damaged metadata
     paths = [entry.path for entry in manifest(Path(corpora))]
@@ -137,14 +137,14 @@ def run_comparison(run_child: Callable[..., Any], corpora: Path, num_workers: in
         module.compare_all({str(corpora)!r}, {num_workers})
     """
     child = run_child(code, timeout=150, check=False)
-    last_words = "\n".join(child.stderr.splitlines()[-40:])  # the last file begun, and where a hang was
+    last_words = "\n".join(child.stderr.splitlines()[-40:])  # the last file begun, and the place of a hang
     assert child.returncode == 0, f"the child ended with {child.returncode}:\n{last_words}"
     result: dict[str, Any] = json.loads(child.stdout)
     return result
 
 
 def table_of_shares(entries: list[Entry], sources: list[str]) -> Iterator[str]:
-    """How much of each tag is decoded natively, of the JPEG files that Pillow decodes."""
+    """Yields, for each tag, the share of JPEG files decodable by Pillow that are decoded natively."""
     totals: collections.Counter[str] = collections.Counter()
     native: collections.Counter[str] = collections.Counter()
     for entry, source in zip(entries, sources, strict=True):

@@ -47,7 +47,7 @@ def no_pillow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def outcome(load: Callable[[], Any]) -> Any:
-    """What `load` returns, or the type and text of what it raises."""
+    """Returns the result of `load`, or the type and text of its error."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -87,7 +87,7 @@ def test_every_corpus_file_is_as_pillow_makes_it(corpora: Path) -> None:
         paths = [corpora / row["file"] for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)]
     assert len(paths) > 800
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Pillow's own, of odd files
+        warnings.simplefilter("ignore")  # Pillow's own, about odd files
         for path in paths:
             try:
                 check_file(path)

@@ -1,4 +1,4 @@
-"""Decoding with an index of the file: pixels, status and fault are those without it, whatever the index says."""
+"""Decoding with an index of the file: pixels, status and fault are the same as without, whatever the index says."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ IN_ONE_SCAN = {
 
 
 def compare(data: bytes, region: Region, record: bytes, is_dense: bool) -> tuple[bytes | None, bool, bool]:
-    """What is known then, whether the index was wrong, and whether the region was decoded; as without an index."""
+    """Returns the new index, whether the old one was wrong, and whether the region was decoded; compares the rest."""
     pixels, status, detail, _ = _core.decode_jpeg(data, region)
     indexed, indexed_status, indexed_detail, known, was_wrong = _core.decode_jpeg_indexed(
         data, region, record, is_dense
@@ -42,7 +42,7 @@ def compare(data: bytes, region: Region, record: bytes, is_dense: bool) -> tuple
 
 
 def walk_windows(data: bytes, size: tuple[int, int], rng: random.Random, windows: int, is_dense: bool) -> bytes:
-    """Decodes random regions one after the other, with what the ones before have left."""
+    """Decodes random regions in succession, each with the index that the ones before have left."""
     record = b""
     for _ in range(windows):
         known, was_wrong, is_ok = compare(data, random_region(rng, *size), record, is_dense)
@@ -97,7 +97,7 @@ def test_every_corpus_file_has_the_verdict_without_an_index(is_dense: bool) -> N
 
 
 def test_damaged_files_have_the_fault_without_an_index() -> None:
-    """One fault at a random place: of the file itself, and of one whose index was made before, or behind, it."""
+    """One fault at a random place, in the file itself or in one whose index was made before or after the fault."""
     rng = random.Random(7)
     whole = written_by_pillow(picture(1, 300, 260), quality=85)
     faults = taken = 0
@@ -123,7 +123,7 @@ def test_damaged_files_have_the_fault_without_an_index() -> None:
 
 @pytest.mark.parametrize("is_dense", [True, False])
 def test_an_index_of_another_file_of_the_same_grid_is_noticed(is_dense: bool) -> None:
-    """By the size of its data and, where that is as it should be, by the checkpoints."""
+    """The size of its data shows it; if that is right, the checkpoints do."""
     rng = random.Random(11)
     files = [written_by_pillow(picture(seed, 400, 300), quality=90) for seed in range(6)]
     records = [complete_record(data, (400, 300), is_dense) for data in files]
@@ -136,7 +136,7 @@ def test_an_index_of_another_file_of_the_same_grid_is_noticed(is_dense: bool) ->
                     try:
                         _, was_wrong, is_ok = compare(data, region, changed, is_dense)
                     except ValueError:
-                        refused += 1  # its places do not lie in so little data
+                        refused += 1  # its positions exceed so little data
                         continue
                     assert is_ok
                     if region[1] + region[3] > 16:  # in the first row of MCUs no checkpoint may be needed
@@ -175,9 +175,9 @@ class Record:
         return zeros << parameter | int("0" + self._bits[self._at - parameter : self._at], 2)
 
     def _expected(self, checkpoints: NDArray[np.int64], number: int) -> NDArray[np.int64]:
-        """The predictions of the checkpoint above, and as many bits since the one before as there.
+        """Returns the predictions of the checkpoint above, and as many bits since the previous one as there.
 
-        At the end of a row those since the end above. In the first row the checkpoint before, as it is.
+        At the end of a row it counts from the end above. In the first row it returns the previous checkpoint.
         """
 
         def at(place: int) -> NDArray[np.int64]:
@@ -213,7 +213,7 @@ def _rice(value: int, parameter: int) -> str:
 
 
 def test_no_changed_bit_of_a_dense_checkpoint_changes_a_pixel() -> None:
-    """Whoever may write records has the sums right: only what decoding passes shows that one is wrong."""
+    """An attacker's record has valid checksums: only decoding past a checkpoint shows that it is wrong."""
     rng = random.Random(13)
     size = (260, 180)
     data = written_by_pillow(picture(3, *size), quality=80)
@@ -238,7 +238,7 @@ def test_no_changed_bit_of_a_dense_checkpoint_changes_a_pixel() -> None:
 
 @pytest.mark.parametrize("is_dense", [True, False])
 def test_records_of_any_bytes_lead_to_no_other_verdict(is_dense: bool) -> None:
-    """What they say is decoded or refused; only pixels could be wrong, and of such a record the sum is, too."""
+    """Their contents are decoded or refused; only pixels could be wrong, and the sum of such a record is wrong, too."""
     rng = random.Random(19)
     size = (260, 180)
     data = written_by_pillow(picture(3, *size), quality=80)
@@ -275,7 +275,7 @@ def test_what_has_no_index() -> None:
 
 
 def test_the_size_of_records() -> None:
-    """Of photographs of ImageNet's kind less than a hundredth of the file, and a third of that with rows alone."""
+    """For photographs of ImageNet's kind it is less than a hundredth of the file, with rows alone a third of that."""
     sizes = {True: 0, False: 0}
     files = 0
     for seed in range(4):

@@ -28,7 +28,7 @@ both_families = pytest.mark.parametrize("family", KNOWN_FAMILIES)
 
 
 def blur_step(family: str, width: int, height: int, kernel_size: Any, sigma: Any) -> _core.GaussianBlur:
-    """The step of a blur of images of width x height, as it is made for a user's pipeline."""
+    """Returns the step of a blur of width x height images, made as for a user's pipeline."""
     module = FAMILIES[family]
     result = lowered(module.Compose([module.CenterCrop((height, width)), module.GaussianBlur(kernel_size, sigma)]))
     assert result.python_part == (), result.stages
@@ -51,7 +51,7 @@ def test_weights_of_large_kernels_equal_torchs(family: str, size: int, sigma: tu
 
 def check_weights(family: str, size: int, sigma: tuple[float, float], count: int) -> None:
     step = blur_step(family, 65, 65, size, sigma)
-    # Other numbers than those that the proof has seen.
+    # Not the proof's numbers.
     sigmas = np.random.default_rng(size).uniform(*step.sigma, count).astype(np.float32)
     sigmas[:2] = step.sigma
     compute, device = FUNCTIONS[family]._get_gaussian_kernel1d, torch.device("cpu")

@@ -1,4 +1,4 @@
-"""The native JPEG decoder against Pillow: where it says ok, it has Pillow's pixels and Pillow does not raise."""
+"""The native JPEG decoder against Pillow: if it says ok, it has Pillow's pixels and Pillow does not raise."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_every_ordinary_baseline_photo_is_decoded_natively() -> None:
 
 
 def writer_variants(width: int, height: int) -> Iterator[tuple[int, bool]]:
-    """(restart interval, is interleaved)"""
+    """Yields (restart interval, is interleaved)."""
     return ((interval, together) for interval in (0, 1, 7) for together in (True, False))
 
 
@@ -250,7 +250,7 @@ def test_probe_agrees_with_pillow_on_the_corpora() -> None:
         assert info["format"] == names[row.pillow_format], row.path
         if info["width"]:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # about damaged metadata; the size counts here
+                warnings.simplefilter("ignore")  # about damaged metadata; only the size matters here
                 size = Image.open(io.BytesIO(data)).size
             if info["format"] == "GIF":  # Pillow widens the screen to a larger first frame
                 size = min(size[0], info["width"]), min(size[1], info["height"])

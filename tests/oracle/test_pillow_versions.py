@@ -1,7 +1,7 @@
-"""The oracles of the transforms and the recipes once more, with the older Pillows whose pass order differs from 13's.
+"""Reruns the oracles of transforms and recipes with older Pillows, whose pass order differs from 13's.
 
-Each version is installed once by ``pip install --target`` under build/pillow (FASTLOAD_PILLOW_DIR: elsewhere) and goes
-in front of the installed one through PYTHONPATH, in a pytest of its own.
+Each version is installed once by ``pip install --target`` under build/pillow (FASTLOAD_PILLOW_DIR: elsewhere) and comes
+before the installed one through PYTHONPATH, in its own pytest.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PILLOW_OF_SIMD = REQUIREMENT.removeprefix("pillow-simd==").removesuffix(".post0"
 ORACLES = [f"tests/oracle/test_{name}.py" for name in ("resize", "transforms", "pixel_ops", "geometry_steps")]
 
 
-pytestmark = pytest.mark.slow  # each version runs suites of its own
+pytestmark = pytest.mark.slow  # each version runs its own suites
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def cache_folder() -> Path:
 
 
 def install_pillow(version: str) -> Path:
-    """The folder with Pillow `version`. Skips where it is neither cached nor to be had; in CI that is a failure."""
+    """Returns the folder with Pillow `version`; skips if it is neither cached nor available, but fails then in CI."""
     target = cache_folder() / f"{version}-cp{sys.version_info[0]}{sys.version_info[1]}"
     if target.is_dir():
         return target
@@ -62,7 +62,7 @@ def install_pillow(version: str) -> Path:
 
 
 def run_python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Python with the Pillow in `folder`, at the root of the repository."""
+    """Runs Python with the Pillow in `folder`, at the root of the repository."""
     path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
     environment = os.environ | {"PYTHONPATH": path}
     command = [sys.executable, *arguments]
@@ -89,7 +89,7 @@ def test_epochs_of_every_recipe_equal_torchs_with_pillow(version: str) -> None:
     )
 
 
-# Prints for each native recipe the digest of its first batches, and what explain() says of the resize.
+# Prints the digest of each native recipe's first batches, and explain()'s row about the resize.
 DIGESTS = """
 import hashlib, pickle, sys
 sys.path[:0] = ["tests", "tests/helpers"]

@@ -87,7 +87,7 @@ def test_sharpness_equals_torchvision_for_every_sum_of_a_neighbourhood() -> None
         for factor in (0.0, 0.3, 1.7):
             expected = F.adjust_sharpness(image, factor).tobytes()
             assert run_op(_core.Sharpness(factor=factor), image) == expected, (seed, factor)
-    # Nearly all of the 3316 that there are: without them a rounding could hide.
+    # Nearly all of the 3316 possible ones: otherwise a rounding could hide.
     assert len(sums) > 3000
 
 
@@ -126,7 +126,7 @@ def test_luma_and_saturation_equal_torchvision_on_every_color(every_color: Image
 
 
 def test_contrast_rounds_the_mean_as_torchvision_does() -> None:
-    """Means at a half and one pixel away from it, where a wrong rounding shows."""
+    """The means lie at a half and one pixel away from it, where a wrong rounding shows."""
     for low, width, height in itertools.product((0, 17, 254), (2, 4, 50), (1, 3)):
         for count in range(width * height // 2 - 1, width * height // 2 + 2):
             values = np.full(width * height, low, np.uint8)
@@ -209,7 +209,7 @@ def test_affine_equals_pillow_for_random_matrices(size: tuple[int, int], filter_
 
 @affine_filters
 def test_affine_equals_pillow_where_positions_leave_fixed_point(filter_name: str) -> None:
-    """Images of more than 32768 columns or rows, and translations beyond that."""
+    """Images have more than 32768 columns or rows, and translations go beyond that."""
     for size in [(40000, 3), (2, 33000)]:
         image = noise(*size)
         for matrix in [[1, 0.001, 0.3, 0.0001, 1, 0.2], [-1, 0.5, size[0], 0, 1, 0], [0.999, 0.1, 5, 1e-4, 0.9, 0]]:
@@ -221,7 +221,7 @@ MODES = [InterpolationMode.NEAREST, InterpolationMode.BILINEAR, InterpolationMod
 
 @pytest.mark.parametrize("mode", MODES)
 def test_rotations_by_every_degree_equal_torchvision(mode: InterpolationMode) -> None:
-    for image in (noise(61, 43), noise(40, 40)):  # quarter turns of a square are no affine transforms
+    for image in (noise(61, 43), noise(40, 40)):  # quarter turns of a square are not affine transforms
         for angle in [*range(-180, 181), 0.5, -29.999, 1e-7]:
 
             def call(image: Image.Image = image, angle: float = angle) -> Image.Image:
@@ -248,7 +248,7 @@ def test_translations_and_shears_of_the_policies_equal_torchvision(mode: Interpo
         assert run_op(recorded_op(call), image) == call().tobytes(), arguments
 
 
-# Sequences: an operation sees what the steps before it made, and no more.
+# Sequences: an operation sees exactly the result of the steps before it.
 
 
 def test_operations_follow_crops_flips_and_resizes() -> None:

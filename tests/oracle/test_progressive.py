@@ -1,4 +1,4 @@
-"""Progressive files: what is decoded natively has Pillow's pixels, and what libjpeg would repair is left to it."""
+"""Progressive files: natively decoded ones have Pillow's pixels, and those that libjpeg would repair are left to it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from jpeg_writer import BandScan
 _core = pytest.importorskip("fastload._core")
 
 Script = list[BandScan]
-# Longer than any legal script of the tests, so that the limit is not what is looked at.
+# Longer than any legal script of the tests, so the limit is not what is tested.
 MANY_SCANS = 2000
 
 
@@ -125,7 +125,7 @@ def test_random_scan_scripts_equal_pillow(name: str, restart_interval: int) -> N
 
 
 def one_by_one(script: Script, may_be_together: bool) -> Script:
-    """Without interleaved scans where an MCU would have too many blocks."""
+    """Splits interleaved scans whose MCU would have too many blocks."""
     if may_be_together:
         return script
     return [replace(scan, components=(c,)) for scan in script for c in scan.components]
@@ -145,7 +145,7 @@ def test_absurd_coefficients_and_shifts_equal_pillow(name: str) -> None:
 
 
 def default_script(component_count: int = 1) -> Script:
-    """Bands and shifts as libjpeg's own script has them, for all components alike."""
+    """Returns bands and shifts like libjpeg's own script, for all components alike."""
     everything = tuple(range(component_count))
     script = [BandScan(everything, 0, 0, 0, 1)]
     for low, high, start in ((2, 0, 1), (2, 0, 6), (1, 2, 1), (0, 1, 1)):
@@ -156,7 +156,7 @@ def default_script(component_count: int = 1) -> Script:
 
 @pytest.mark.parametrize("gaps", [[2**n for n in range(15)], [2**n - 1 for n in range(1, 15)], [37_799]])
 def test_runs_of_empty_blocks_of_every_length_equal_pillow(gaps: list[int]) -> None:
-    """37800 blocks, few of them not empty: the ends of band from EOB0 to EOB14 occur, and a run that needs two."""
+    """Few of 37800 blocks are not empty: the ends of band EOB0 to EOB14 occur, and a run that needs two."""
     numbers = np.random.default_rng(len(gaps))
     file = random_progressive(numbers, (8 * 4200, 8 * 9), SAMPLINGS["gray"], density=0)
     flat = file.components[0].blocks.reshape(-1, 64)
@@ -187,7 +187,7 @@ def test_restart_interval_and_comments_between_scans_equal_pillow() -> None:
     at = data.index(b"\xff\xc4", at)
     assert_equals_pillow(data[:at] + jpeg_writer.segment(0xFE, b"comment") + data[at:], random.Random(1), 5)
     interval = jpeg_writer.segment(0xDD, b"\0\3")
-    assert status_of(data[:at] + interval + data[at:]) == "irregular"  # the scans behind it have no restart markers
+    assert status_of(data[:at] + interval + data[at:]) == "irregular"  # the scans after it have no restart markers
 
 
 # ---- what is left to libjpeg ----------------------------------------------------------------------------------------
@@ -269,7 +269,7 @@ def test_random_changes_of_a_script_are_left_to_pillow_or_equal_it() -> None:
                 script[at] = replace(script[at], low=rng.randint(0, 3))
         try:
             data = jpeg_writer.encode_progressive(file, script)
-        except (KeyError, ValueError):  # nothing to write, e.g. a correction of what is not there
+        except (KeyError, ValueError):  # nothing to write, e.g. a correction of a missing coefficient
             continue
         taken += check_hostile_file(data, rng)
     assert taken > 30  # most swaps of scans are legal

@@ -1,5 +1,5 @@
-"""Native random steps against torchvision v1 and v2 after torch.manual_seed: the same bytes and the same state of the
-generator behind them."""
+"""Native random steps against torchvision v1 and v2 after torch.manual_seed: the same bytes, and the same state of the
+generator afterwards."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ both_versions = pytest.mark.parametrize("version", VERSIONS)
 def check(
     steps: list[Step], transform: Callable[[Any], Any], sizes: Iterable[tuple[int, int]] = SIZES, seeds: int = 60
 ) -> set[bytes]:
-    """The results, all of which are equal to torchvision's."""
+    """Returns the results after asserting that all are equal to torchvision's."""
     plan = make_plan(steps)
     results = set()
     for size in sizes:
@@ -239,7 +239,7 @@ def test_color_jitter_equals_torchvision(version: str, arguments: dict[str, Any]
     check([_core.ColorJitter(**{name: getattr(transform, name) for name in names})], transform, seeds=80)
 
 
-# Policies. Each operation is worked out by torchvision itself, on an image of the size.
+# Policies. torchvision itself computes each operation, for an image of that size.
 
 
 def worked_out(name: str, magnitude: float, size: tuple[int, int], *, is_v2: bool) -> _core.PixelOp:
@@ -271,7 +271,7 @@ def choice_of(
 
 
 def augmentation_space(transform: Any, bins: int, size: tuple[int, int]) -> dict[str, tuple[list[float] | None, bool]]:
-    """The magnitudes of each operation, None where it has none."""
+    """Returns the magnitudes of each operation, None if it has none."""
     width, height = size
     if isinstance(transform, v2.Transform):
         space = {
@@ -407,7 +407,7 @@ def test_random_erasing_equals_torchvision(version: str, tail_name: str, argumen
 
 
 def usual_recipe() -> tuple[list[tuple[int, Step]], Callable[[Any], Any]]:
-    """Self-supervised training's: crop, flip, jitter at random, grayscale, solarize."""
+    """Returns the recipe of self-supervised training: crop, flip, jitter at random, grayscale, solarize."""
     jitter = v1.ColorJitter(0.4, 0.4, 0.2, 0.1)
     names = ("brightness", "contrast", "saturation", "hue")
     inner = _core.ColorJitter(**{name: getattr(jitter, name) for name in names})
@@ -446,7 +446,7 @@ def test_counter_draws_give_each_sample_its_own_choices_and_reports_replay_them(
         results.append(plan.apply(np.asarray(image), _core.CounterDraws(1, 2, sample)))
         assert apply_steps(image, reported).tobytes() == results[-1], sample
     assert len(set(results)) == 300
-    # The nested step has a position of its own, so what stands beside it does not shift its draws.
+    # The nested step has its own position, so its neighbours do not shift its draws.
     alone = make_placed_plan([(position, step) for position, step in steps if position != 4])
     colors = {"brightness", "contrast", "saturation", "hue"}
     for sample in range(50):

@@ -33,7 +33,7 @@ SEED = 20240607
 
 
 def random_image(rng: np.random.Generator, width: int, height: int) -> np.ndarray[Any, Any]:
-    """Noise, of two extreme values in every other call: these clip, and show rounding best."""
+    """Makes noise, in every other call with two extreme values: these clip, and show rounding best."""
     values = rng.integers(0, 256, (height, width, 3), dtype=np.uint8)
     return np.where(values > 127, 255, 0).astype(np.uint8) if rng.integers(2) else values
 
@@ -54,7 +54,7 @@ def pillow_resize(pixels: np.ndarray[Any, Any], width: int, height: int, interpo
 
 
 def random_cases(count: int) -> list[tuple[np.ndarray[Any, Any], int, int]]:
-    """Crops of random images with the sizes to make of them, 1..400 on every side; a fifth are tall and lose rows."""
+    """Returns crops of random images with target sizes of 1 to 400 per side; a fifth are tall and lose rows."""
     rng = np.random.default_rng(SEED)
     cases = []
     for index in range(count):
@@ -89,7 +89,7 @@ def test_random_sizes_equal_pillow_with_all_kernels_and_every_pass_order_is_told
             assert reference in results or order != expected_order, case
     if interpolation == "box":  # averages rarely end between two grey levels; the other filters tell every order
         return
-    # Without this the sizes might never have reached a case in which the order matters.
+    # Otherwise the sizes might never reach a case in which the order matters.
     assert all(differing[order] > 0 for order in ORDERS if order != expected_order), differing
 
 
@@ -101,7 +101,7 @@ def test_nearest_equals_pillow_for_random_sizes_whatever_the_pass_order() -> Non
 
 @pytest.mark.parametrize("length", [1, 2, 3, 7, 10, 49, 224, 1000])
 def test_nearest_equals_pillow_for_every_size_of_a_side(length: int) -> None:
-    """Where a position is a whole number up to rounding, adding steps and multiplying differ."""
+    """If a position is a whole number up to rounding, adding steps and multiplying differ."""
     row = np.arange(3 * length, dtype=np.uint32).reshape(1, length, 3)
     pixels = (row * 2654435761 >> 13).astype(np.uint8)
     order = resize_order(PIL.__version__)

@@ -49,7 +49,7 @@ def test_exp_equals_torchs_for_every_number_that_can_be_drawn(ratio: tuple[float
         inputs[inputs == np.float32(high)] = np.float32(low)
     assert np.array_equal(exp.inputs(0, 1 << 24), inputs)
     expected = torch.exp(torch.from_numpy(inputs)).numpy()
-    # The lookup is the same code for one number and for all; one million of them in random order, then the odd ones.
+    # The lookup is the same code for one number and for all: a million in random order, then the odd ones.
     chosen = np.random.default_rng(1).integers(0, 1 << 24, 200_000)
     odd = np.flatnonzero(np.exp(inputs.astype(np.float64)).astype(np.float32) != expected)
     assert exp.num_corrections == len(odd)
@@ -72,7 +72,7 @@ def test_exp_of_one_number_is_exp_of_many() -> None:
 def test_a_million_uniform_numbers_equal_torchs(low: float, high: float) -> None:
     draws = native(17)
     generator = torch.Generator().manual_seed(17)
-    # One call for all draws the numbers one after the other, as calls of one element each do.
+    # One call for all draws the numbers one after another, like calls of one element each.
     expected = torch.empty(MANY).uniform_(low, high, generator=generator).numpy()
     single = torch.Generator().manual_seed(17)
     assert all(
@@ -83,7 +83,7 @@ def test_a_million_uniform_numbers_equal_torchs(low: float, high: float) -> None
     assert np.array_equal(state_of(draws, 17), generator.get_state().numpy())
 
 
-# Of the transforms: crops' and erased boxes' shares, jitters, hues, radii; then those that no one would set.
+# Ranges of the transforms: shares of crops and erased boxes, jitters, hues, radii; then unlikely ones.
 UPPER_EDGES = [
     *[(0.08, 1.0), (0.2, 1.0), (0.25, 1.0), (0.4, 1.0), (0.5, 1.0), (0.67, 1.0), (0.8, 1.0), (0.9, 1.0), (0.05, 0.4)],
     *[(0.02, 0.33), (0.02, 0.2), (0.02, 0.1), (0.1, 0.2)],
@@ -95,7 +95,7 @@ UPPER_EDGES = [
 
 @pytest.mark.parametrize(("low", "high"), UPPER_EDGES)
 def test_the_highest_uniform_numbers_equal_torchs(low: float, high: float) -> None:
-    """About one draw in 2^24 is rounded up to the upper bound, which torch may not give."""
+    """About one draw in 2^24 is rounded up to the upper bound, which torch may exclude."""
     state = state_that_draws(np.arange(2**24 - 623, 2**24, dtype=np.uint32))
     generator = torch.Generator()
     generator.set_state(state)
@@ -202,7 +202,7 @@ def assert_boxes_equal(count: int, scale: tuple[float, float], ratio: tuple[floa
 
 
 def assert_case(seed: int) -> None:
-    """Ten thousand boxes of ImageNet's recipe."""
+    """Compares ten thousand boxes of ImageNet's recipe."""
     assert_boxes_equal(10_000, (0.08, 1.0), RATIO, seed)
 
 

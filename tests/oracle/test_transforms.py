@@ -48,7 +48,7 @@ def flip(probability: float) -> Step:
 
 
 def uint8_plan(steps: list[Step], **changes: Any) -> _core.TransformPlan:
-    """Without torch's own exp."""
+    """Makes a plan without torch's own exp."""
     layout: dict[str, Any] = {"element_size": 1, "channels_last": False, "table": None}
     order = resize_order(PIL.__version__)
     return _core.TransformPlan(list(enumerate(steps)), **layout | {"resize_order": order} | changes)
@@ -126,7 +126,7 @@ def test_fixed_geometry_equals_torchvision(
     assert run_native(uint8_plan(steps(interpolation)), image) == chw_bytes(expected)
 
 
-def test_a_thin_image_may_grow_beyond_what_a_file_can_hold() -> None:
+def test_a_thin_image_may_grow_beyond_the_limits_of_files() -> None:
     for size in [(300, 1), (1, 300)]:
         image = random_image(*size)
         expected = tv.Compose([tv.Resize(256), tv.CenterCrop(224)])(image)
@@ -173,7 +173,7 @@ def tensor_bytes(tensor: torch.Tensor) -> bytes:
 
 
 def layout_of(tail: Callable[[Any], Any]) -> dict[str, Any]:
-    """Element size and table as lowering makes them: the user's own transforms on a ramp of all values."""
+    """Returns element size and table as lowering makes them: the user's own transforms on a ramp of all values."""
     ramp = np.repeat(np.arange(256, dtype=np.uint8)[None, :, None], 3, axis=2)
     values = tail(Image.fromarray(ramp))
     table = None if values.dtype == torch.uint8 else tensor_bytes(values)
@@ -206,7 +206,7 @@ def test_last_write_equals_torchvision(tail_name: str, channels_last: bool) -> N
 
 @pytest.mark.usefixtures("each_kernel_table")
 def test_every_value_equals_torchs_for_means_and_deviations_drawn_at_random() -> None:
-    """Kernels may compute float32 elements where a formula gives the bits of the whole table."""
+    """Kernels may compute float32 elements if a formula gives the bits of the whole table."""
     ramp = np.repeat(np.arange(256, dtype=np.uint8)[None, :, None], 3, axis=2)
     rng = np.random.default_rng(11)
     for case in range(200):
@@ -218,7 +218,7 @@ def test_every_value_equals_torchs_for_means_and_deviations_drawn_at_random() ->
 
 
 def philox(counter: list[int], key: list[int]) -> list[int]:
-    """Philox4x32-10 from its paper, apart from the C++ one."""
+    """Computes Philox4x32-10 after its paper, independently of the C++ one."""
     mask = 0xFFFFFFFF
     c, k = list(counter), list(key)
     for _ in range(10):
@@ -238,7 +238,7 @@ def draws(seed: int, epoch: int, sample_index: int, position: int) -> Iterator[i
 
 
 class CounterTorch:
-    """Stands in for the torch module in torchvision's get_params: the same code, with draws from our generator."""
+    """Replaces the torch module in torchvision's get_params: the same code, with draws from our generator."""
 
     def __init__(self, words: Iterator[int]) -> None:
         self.words = words
@@ -289,7 +289,7 @@ def test_random_draws_are_uniform_and_accepted_as_often_as_torchs() -> None:
     for sample_index in range(count):
         steps = plan.resolve(_core.CounterDraws(11, 0, sample_index), 500, 375)
         flips += ("hflip",) in steps
-        if steps[0][0] == "crop":  # else the box is the whole image
+        if steps[0][0] == "crop":  # otherwise the box is the whole image
             crops.append(steps[0][1:5])
     assert abs(flips / count - 0.3) < 4 * math.sqrt(0.3 * 0.7 / count)
     movable = [crop for crop in crops if crop[2] < 500 and crop[3] < 375]
@@ -300,7 +300,7 @@ def test_random_draws_are_uniform_and_accepted_as_often_as_torchs() -> None:
     assert abs(np.mean([x for x, _ in positions]) - 0.5) < tolerance
     assert abs(np.mean([y for _, y in positions]) - 0.5) < tolerance
 
-    # A tall image, on which most attempts fail: how often all ten do, and how large the boxes are.
+    # On a tall image most attempts fail; this tests how often all ten do, and how large the boxes are.
     tall = (40, 300)
     torch.manual_seed(0)
     image = Image.new("RGB", tall)

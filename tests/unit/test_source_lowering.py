@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -409,7 +410,7 @@ def test_derived_classes_that_may_make_other_samples_are_not_lowered(
     dataset = kind(folder.root)
     source = lower_dataset(dataset)
     setattr(mixin if is_mixin else kind, name, object.__getattribute__ if name == "__getattribute__" else None)
-    assert f" has its own {name}," in refused(dataset)
+    assert re.search(rf"( has its own| was given a) {name}\b", refused(dataset))
     assert not source.is_current()
 
 
