@@ -24,13 +24,13 @@ from held import resident_mib
 
 @pytest.fixture(scope="session")
 def child_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The twelve images that a child's loaders repeat."""
+    """Makes the twelve images that a child's loaders repeat."""
     return make_clean_folder(tmp_path_factory.mktemp("child"), 12)
 
 
 @pytest.fixture
 def run_loader_child(run_child: RunChild, child_folder: Path) -> RunChild:
-    """run_child with the names of child_loader.py and the usual modules imported."""
+    """Returns run_child with the names of child_loader.py and the usual modules imported."""
 
     def run(code: str, **arguments: object) -> subprocess.CompletedProcess[str]:
         env = {"FASTLOAD_TEST_FOLDER": str(child_folder)}
@@ -41,7 +41,7 @@ def run_loader_child(run_child: RunChild, child_folder: Path) -> RunChild:
 
 @pytest.fixture(scope="session")
 def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The library that makes calls fail, for LD_PRELOAD."""
+    """Builds the library that makes calls fail, for LD_PRELOAD."""
     library = compile_shim(tmp_path_factory.mktemp("shim"))
     if library is None:
         pytest.skip("no C compiler")

@@ -1,4 +1,4 @@
-"""The cache folder of index files: what others do to it costs a listing, never a program or a wrong sample."""
+"""The cache folder of index files: interference costs a listing, never a program or a wrong sample."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def root(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def run_start(root: Path, run_child: RunChild) -> RunChild:
-    """run_child with the names of PRELUDE, beginning with `start`: what a data set of `root` lists and warns of."""
+    """Returns run_child with PRELUDE; its `start` tells what a data set of `root` lists and warns of."""
 
     def run(code: str) -> subprocess.CompletedProcess[str]:
         return run_child(PRELUDE + textwrap.dedent(code), timeout=20, warm=True)

@@ -89,7 +89,7 @@ def run_picture_child(run_loader_child: RunChild) -> RunChild:
 
 @KINDS
 def test_a_folder_of_png_files_is_closed_at_every_step(run_picture_child: RunChild, kind: str) -> None:
-    """Eight threads, one batch ahead for each; what came before the end are torch's batches."""
+    """There are eight threads, each one batch ahead; the batches before the end are torch's."""
     run_picture_child(
         f"""
         dataset = MAKERS[{kind!r}]()

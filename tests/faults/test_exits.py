@@ -1,6 +1,6 @@
 """Every way in which a process ends, with loaders of every kind in every state: its own status, its own last words.
 
-Nothing is left of it: who runs a child waits until the last process that it has started lets go of its output.
+No process is left: a child has ended when the last process that it has started closes its output.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ STATES = {
     "in a cycle": "held = iter(loader); next(held); held.me = held; del held",
     "in another thread": "threading.Thread(target=lambda: list(loader), daemon=True).start(); time.sleep(0.2)",
 }
-# What the process does, its status, and what is the last that it says.
+# The action of the process, its status, and its last output.
 ENDS = {
     "return": ("", 0, ""),
     "exception": ("raise ValueError('mine')", 1, "ValueError: mine"),
     "exit": ("sys.exit(7)", 7, ""),
     "at once": ("os._exit(3)", 3, ""),
-    # An interpreter of its own would end by the signal; that of run_child has other plans.
+    # A separate interpreter would end by the signal; run_child's process has to go on.
     "interrupt": ("os.kill(os.getpid(), signal.SIGINT); time.sleep(60)", 1, "KeyboardInterrupt"),
     "terminated": ("os.kill(os.getpid(), signal.SIGTERM); time.sleep(60)", -15, ""),
     "killed": ("os.kill(os.getpid(), signal.SIGKILL); time.sleep(60)", -9, ""),
 }
-# Of torch's own processes when nothing is left to end them, and of its iterator in a thread that finds them gone, torch
-# says what becomes.
+# torch prints what becomes of its own processes when nothing is left to end them, and of its iterator in a thread that
+# finds them gone.
 CASES = [
     (loader, state, end)
     for loader in LOADERS

@@ -1,4 +1,4 @@
-"""Bad files: one fault costs one batch, says which file it was, and the iterator goes on."""
+"""Bad files: one fault costs one batch, the error names the file, and the iterator goes on."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WORKERS = pytest.mark.parametrize("num_workers", [0, 2])
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Twelve clean JPEGs that a test may spoil."""
+    """Makes twelve clean JPEGs that a test may spoil."""
     return make_clean_folder(tmp_path / "images", 12)
 
 
@@ -42,7 +42,7 @@ def iterate_to_the_end(loader: fastload.DataLoader) -> tuple[list[bytes], list[f
 
 
 def spoil_and_load(folder: Path, num_workers: int, spoil: Callable[[Path], object]) -> fastload.SampleError:
-    """Spoils sample 5 after the index was made, loads all in batches of 4, and returns the one error there is."""
+    """Spoils sample 5 after the index was made, loads all in batches of 4, and returns the only error."""
     dataset = ImageFolder(str(folder), recipes.evaluation(64, 56))
     expected = recipes.bytes_of(fastload.DataLoader(dataset, batch_size=4))
     path = Path(dataset.samples[5][0])
@@ -116,7 +116,7 @@ def test_a_huge_sparse_file_is_refused_before_it_is_read(folder: Path, num_worke
     assert "Files of more than 1024 MiB are not read" in str(error)
 
 
-# Holds a lease on a file, as a file server does for a client, until half a second after the kernel asks for it.
+# Holds a lease on a file, as a file server does for a client, until half a second after the kernel breaks it.
 HOLD_LEASE = """
 import fcntl, signal, sys, time
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGIO])

@@ -1,7 +1,7 @@
-"""Storage that fails while it is read: a shim before libc makes it, so that each failure comes where it is wanted.
+"""Storage that fails while it is read: a shim before libc makes each failure at a chosen place.
 
-tests/helpers/failing_calls.c is the shim. It counts the calls of one kind on one file. From the n-th on it lets some
-fail, come back short, or wait until another process has changed the file.
+tests/helpers/failing_calls.c is the shim. It counts the calls of one kind on one file. From the n-th on it makes some
+fail, return less, or wait until another process has changed the file.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from warm_python import WarmPython
 
-# Runs in the child: twelve samples in batches of four, of which number 5, a JPEG, and number 6, a PNG, are spoilt.
+# Runs in the child: twelve samples in batches of four, with number 5, a JPEG, and number 6, a PNG, spoilt.
 PRELUDE = """
 import contextlib, errno, itertools, os, resource, subprocess, time
 from pathlib import Path
@@ -322,7 +322,7 @@ def test_a_path_longer_than_the_system_takes_is_named(run_with_faults: FaultChil
 def test_a_read_that_fails_once_costs_a_new_try_or_the_sample_for_this_time(
     run_with_faults: FaultChild, rng: str
 ) -> None:
-    """Of one that fails the draws are those of a missing file, which cannot be opened."""
+    """If it fails, the draws are a missing file's, which cannot be opened."""
     run_with_faults(f"""
         RNG, SEED = {rng!r}, {3 if rng == "sample" else None}
         from bad_folders import ByHand

@@ -1,6 +1,6 @@
 """Life and death of a loader: interrupts, early ends, garbage collection, exit. Each test in a child.
 
-What is said of either kind of loader: all in native threads, and with the user's Python in threads that run it.
+All of it holds for both kinds of loaders: entirely native ones, and ones with threads that run the user's Python.
 """
 
 from __future__ import annotations

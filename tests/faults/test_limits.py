@@ -1,4 +1,4 @@
-"""Limits of the system that rise from too low to high enough: right results or clear errors, and all is well behind."""
+"""System limits that rise from too low to sufficient: right results or clear errors, and a sound loader afterwards."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MEMORY = (
     "resource.RLIMIT_AS, [int(Path('/proc/self/statm').read_text().split()[0]) * resource.getpagesize() + 2**power "
     "for power in range(12, 32, 2)]"
 )
-# Of each what is asked for, its limit with the levels, and the fewest that do not suffice.
+# For each: the program, its limit with the levels, and how many levels at least are insufficient.
 CASES = {
     "descriptors, native": ("loader('native', 2)", DESCRIPTORS, 1),
     "descriptors, partly native": ("loader('partly native', 2)", DESCRIPTORS, 1),
@@ -39,7 +39,7 @@ CASES = {
     "descriptors, opened": ("loader('opened', 1)", DESCRIPTORS, 1),
     "descriptors, folder": ("folder(False)", DESCRIPTORS, 1),
     "descriptors, index": ("folder(True)", DESCRIPTORS, 0),
-    "size, folder": ("folder(False)", SIZES, 0),  # an index that cannot be written is none
+    "size, folder": ("folder(False)", SIZES, 0),  # an index that cannot be written does not count
     "memory, native": ("loader('native', 0)", MEMORY, 0),
     "memory, partly native": ("loader('partly native', 0)", MEMORY, 0),
     "memory, Python": ("loader('Python', 0)", MEMORY, 0),
@@ -59,7 +59,7 @@ def test_a_limit_makes_errors_and_nothing_wrong_and_is_forgotten_when_it_is_lift
 
 
 def test_an_event_loop_that_cannot_be_made_leaves_no_descriptor(run_loader_child: RunChild) -> None:
-    """It has one before it is whole, and nobody else closes it, nor while another thread is busy collecting."""
+    """A loop that is not complete has one, which no other code closes, not even while another thread collects."""
     run_loader_child(
         PRELUDE
         + """

@@ -1,4 +1,4 @@
-"""Memory: what is handed out stays, what is reused costs nothing, and threads cost little."""
+"""Memory: delivered batches stay, reused memory costs nothing, and threads cost little."""
 
 from __future__ import annotations
 

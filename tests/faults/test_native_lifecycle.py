@@ -1,4 +1,4 @@
-"""Life and death of a loader that is all native: interrupts, early ends, signals, fork. Each test in a child."""
+"""Life and death of an entirely native loader: interrupts, early ends, signals, fork. Each test in a child."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WORKERS = pytest.mark.parametrize("num_workers", [0, 2])
 
 @pytest.mark.parametrize("is_native", [True, False])
 def test_interrupts_in_next_lose_no_sample(run_loader_child: RunChild, is_native: bool) -> None:
-    """Without threads an interrupt may fall before, into and after the reference decoder's part."""
+    """Without threads an interrupt may come before, during and after the reference decoder's part."""
     run_loader_child(
         f"""
         import shutil

@@ -1,4 +1,4 @@
-"""next() inside of next(), and threads that share a loader or an iterator. In children: what hangs is ended there."""
+"""next() inside next(), and threads that share a loader or an iterator. In children, which are killed if they hang."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PRELUDE = """
         return list(arguments)
 """
 SAMPLER = "sampler=map(lambda n: nested(n)[0], range(12))"
-# Of the code that calls next() inside of next().
+# Code that calls next() inside next().
 PLACES = {
     "data set": "dataset.inside = nested; loader = fastload.DataLoader(dataset, 4)",
     "data set, threads": "dataset.inside = nested; loader = fastload.DataLoader(dataset, 4, num_workers=1)",
@@ -68,7 +68,7 @@ def test_next_inside_of_next_is_an_error_and_costs_no_batch(run_loader_child: Ru
 def test_threads_that_iterate_over_one_loader_at_once_get_iterators(
     run_loader_child: RunChild, make: str, is_persistent: bool
 ) -> None:
-    """Of a persistent loader all get the same one, as torch gives it, and each iter() begins it anew."""
+    """As with torch, all get the same iterator of a persistent loader, and each iter() restarts it."""
     run_loader_child(
         f"""
         loader = {make}(2, repeats=4, batch_size=8, persistent_workers={is_persistent}, shuffle=True)

@@ -1,6 +1,7 @@
-"""Every call of the system and of the allocator fails once, and from the n-th on for ever: helpers/nth_failures.py.
+"""Every call of the system and of the allocator fails once, and from the n-th on forever: helpers/nth_failures.py.
 
-What memory the core itself asks for fails, and what it asks Python for; Python takes each object from malloc here.
+Memory that the core requests itself fails, and memory that it requests from Python; here Python takes each object from
+malloc.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ OF_SCANS = ("malloc", "open", "opendir", "readdir", *OF_THREADS)
 CALLS = {
     "native": OF_NATIVE,
     "drawing": OF_NATIVE,
-    "replacing": ("malloc", "mmap", *OF_THREADS),  # what fails to be read is replaced
+    "replacing": ("malloc", "mmap", *OF_THREADS),  # a sample that cannot be read is replaced
     "mixed": OF_PYTHON,
     "python": OF_PYTHON,
     "scan": OF_SCANS,
@@ -87,7 +88,7 @@ _python: WarmPython | None = None
 
 
 def assert_case(seed: int) -> None:
-    """All n of one of `cases`; prints the last."""
+    """Runs all n of one of `cases`; prints the last."""
     global _python
     setting, call, times = cases[seed % len(cases)]
     with tempfile.TemporaryDirectory() as folder:

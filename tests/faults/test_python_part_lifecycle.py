@@ -225,7 +225,7 @@ def test_an_exception_that_is_kept_does_not_keep_the_threads(run_loader_child: R
 
 
 def test_an_iterator_may_be_collected_in_a_thread_of_its_own(run_loader_child: RunChild) -> None:
-    """A finalizer that waited there for the thread would wait for ever."""
+    """A finalizer that waited for the thread there would wait forever."""
     run_loader_child(
         """
         gc.disable()

@@ -1,4 +1,4 @@
-"""Iterators that cannot be made: what was begun for them ends, also where the error is kept. Each test in a child."""
+"""Iterators that cannot be made: everything begun for them ends, even if the error is kept. Each test in a child."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ IS_PERSISTENT = pytest.mark.parametrize("is_persistent", [False, True])
 def test_a_thread_that_cannot_start_leaves_none_of_those_before_it(
     run_loader_child: RunChild, kind: str, is_persistent: bool
 ) -> None:
-    """The k-th of them, for each k; the next iter() of the same loader, with more of them, works."""
+    """The k-th start fails, for each k; the next iter() of the same loader, with more of them, works."""
     run_loader_child(
         PRELUDE
         + f"""
@@ -125,7 +125,7 @@ def test_a_limit_on_threads_is_an_error_until_it_is_raised(
     )
 
 
-# What fails in iter(), and of which loaders.
+# Failures in iter(), and the loaders in which they occur.
 FAILURES = {
     "sampler": ("more = dict(sampler=Failing())", "native, partly native, Python"),
     "interrupt": ("more = dict(sampler=Failing(KeyboardInterrupt))", "native, partly native, Python"),

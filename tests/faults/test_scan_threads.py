@@ -1,4 +1,4 @@
-"""A folder is listed with the threads that the system gives, and without any."""
+"""A folder is listed with the threads that the system grants, and without any."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_refused_threads_change_nothing(tmp_path: Path, monkeypatch: pytest.Monk
         started.append(self)
         return start(self)
 
-    for expected in (101, 0):  # directories listed: all, then none, whose times are looked at
+    for expected in (101, 0):  # directories listed: all, then none, because their times are unchanged
         started.clear()
         with monkeypatch.context() as patch:
             patch.setattr(threading.Thread, "start", refuse)

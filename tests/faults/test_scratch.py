@@ -1,4 +1,4 @@
-"""Memory that samples are made in: large samples leave none behind, and what is no JPEG file is not read."""
+"""Decoding memory: large samples leave none, and a file that is not a JPEG is not read whole."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def peak_mib():
 
 @pytest.fixture(scope="module")
 def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """large.jpg, progressive.jpg, middle.jpg and small.jpg; zeros.jpg, which is none."""
+    """Makes large.jpg, progressive.jpg, middle.jpg and small.jpg; zeros.jpg, which is not a JPEG."""
     folder = tmp_path_factory.mktemp("scratch")
     Image.new("RGB", _LARGE_SIDES, "red").save(folder / "large.jpg")
     Image.new("RGB", _LARGE_SIDES, "red").save(folder / "progressive.jpg", progressive=True)

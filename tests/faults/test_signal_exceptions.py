@@ -1,4 +1,4 @@
-"""Exceptions that a signal's handler raises inside of next(): what comes is what would have come without them."""
+"""Exceptions that a signal handler raises inside next(): the batches are the same as without them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PRELUDE = """
 """
 SMALL = "dict(repeats=14, batch_size=8, shuffle=True)"
 LISTS = "dict(repeats=14, batch_sampler=LISTS)"
-# Of each a loader, and the seconds within which a signal comes.
+# A loader for each name, and the seconds within which a signal comes.
 LOADERS = {
     "native": ("make_loader(0, repeats=4, batch_size=4, shuffle=True)", 0.002),
     "native, threads": (f"make_loader(2, **{SMALL})", 0.001),
@@ -68,8 +68,8 @@ def test_exceptions_at_random_moments_cost_and_change_no_batch(run_loader_child:
     )
 
 
-# Functions of fastload's that are called where other errors are taken for something else: a module or class, a name,
-# and the loader that calls it.
+# Functions of fastload that are called at places where errors mean something else: a module or class, a name, and the
+# loader that calls it.
 PLACES = {
     "transform": ("_pipelines.PythonPart", "run", "loader_of(torch.neg)"),
     "Pillow": ("_pillow", "_identified", "loader_of(torch.neg)"),
@@ -98,7 +98,7 @@ PLACES = {
 def test_an_error_that_a_handler_raises_inside_of_fastload_is_the_programs(
     run_loader_child: RunChild, place: str
 ) -> None:
-    """At whichever call: it comes out as it is, and is taken for no error of the data set or of a transform."""
+    """At any call: it is raised as it is, and does not count as an error of the data set or of a transform."""
     owner, name, loader = PLACES[place]
     run_loader_child(
         PRELUDE
@@ -198,7 +198,7 @@ def test_an_error_that_a_handler_raises_inside_of_fastload_is_the_programs(
 
 @pytest.mark.smoke
 def test_an_error_that_a_handler_raises_is_no_difference_of_arrays(run_loader_child: RunChild) -> None:
-    """np.array_equal() takes it for one, and a loader would not be native any more."""
+    """np.array_equal() takes it for one, and a loader would no longer be native."""
     run_loader_child(
         PRELUDE
         + """
@@ -214,7 +214,7 @@ def test_an_error_that_a_handler_raises_is_no_difference_of_arrays(run_loader_ch
 
 @pytest.mark.parametrize("num_workers", [0, 1])
 def test_an_interrupt_at_any_line_leaves_no_descriptor(run_loader_child: RunChild, num_workers: int) -> None:
-    """In the caller's thread Pillow opens what is no plain JPEG."""
+    """In the caller's thread Pillow opens files that are not plain JPEGs."""
     run_loader_child(
         PRELUDE
         + f"""
@@ -251,7 +251,7 @@ def test_an_interrupt_at_any_line_leaves_no_descriptor(run_loader_child: RunChil
 def test_a_sampler_that_an_exception_has_ended_makes_no_short_epoch(
     run_loader_child: RunChild, kind: str, num_workers: int, error: str
 ) -> None:
-    """It ends every generator. The batches that it has given before come; then there is an error, once."""
+    """It ends every generator. The batches before it come; then there is one error."""
     run_loader_child(
         PRELUDE
         + f"""
@@ -295,7 +295,7 @@ def test_a_sampler_that_an_exception_has_ended_makes_no_short_epoch(
 
 
 def test_an_error_of_the_data_set_costs_its_batch_also_without_workers(run_loader_child: RunChild) -> None:
-    """Only what a handler has raised is no error of its own."""
+    """Only an exception of a handler is not an error of the data set."""
     run_loader_child(
         PRELUDE
         + """

@@ -1,4 +1,4 @@
-"""Iterators that are dropped while Python's collector is off, as trainers have it: nothing of them stays."""
+"""Iterators that are dropped while Python's collector is off, as in some trainers: nothing of them stays."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def run(run_loader_child: RunChild, loader: str, checks: str) -> None:
     "name", [pytest.param(name, marks=pytest.mark.smoke if name == "partly native" else ()) for name in LOADERS]
 )
 def test_an_iterator_that_is_dropped_leaves_nothing(run_loader_child: RunChild, name: str) -> None:
-    """After no batch, one, and all."""
+    """Drops it after no batch, after one, and after all."""
     run(run_loader_child, LOADERS[name], "check(0, False); check(1, False); check(30, False)")
 
 
@@ -127,5 +127,5 @@ def test_an_iterator_that_is_dropped_leaves_nothing(run_loader_child: RunChild, 
     "name", [pytest.param(name, marks=pytest.mark.smoke if name == "transform" else ()) for name in FAILING]
 )
 def test_one_that_has_raised_leaves_nothing_either(run_loader_child: RunChild, name: str) -> None:
-    """Be the errors kept or not, be some of them not raised yet."""
+    """The errors may be kept or not, and some may not be raised yet."""
     run(run_loader_child, FAILING[name], "check(1, False); check(30, False); check(1, True)")

@@ -1,4 +1,4 @@
-"""Folders that the tests of states share."""
+"""Shared folders of the tests of states."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from image_folders import make_clean_folder, make_mixed_folder
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """NUM_IMAGES clean JPEGs in three classes."""
+    """Makes NUM_IMAGES clean JPEGs in three classes."""
     return make_clean_folder(tmp_path_factory.mktemp("clean"), resumed_runs.NUM_IMAGES)
 
 
 @pytest.fixture(scope="session")
 def mixed_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Clean JPEGs and files of every other kind, which Pillow decodes."""
+    """Makes clean JPEGs and files of every other kind, which Pillow decodes."""
     return make_mixed_folder(tmp_path_factory.mktemp("mixed"))
 
 
 @pytest.fixture
 def faulty_folder(folder: Path, tmp_path: Path) -> Path:
-    """The same with files that fail: no image, cut short, empty."""
+    """Adds files that fail: no image, truncated, empty."""
     root = tmp_path / "faulty"
     shutil.copytree(folder, root)
     paths = sorted(root.rglob("*.JPEG"))

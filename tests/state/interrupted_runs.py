@@ -1,4 +1,4 @@
-"""Imported by children: a loader that is interrupted in front of any line of next(), then saved and resumed."""
+"""Imported by children: a loader that is interrupted before any line of next(), then saved and resumed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_SECONDS = 1.0
 
 
 def save_where_interrupted(case: Case | StreamCase, stride: int) -> int:
-    """Interrupts the second next() in front of every stride-th of its lines in turn. Returns about how many it has."""
+    """Interrupts the second next() before every stride-th of its lines in turn; returns about how many it has."""
     folder = Path(os.environ["FASTLOAD_TEST_FOLDER"])
     torch.set_num_threads(1)
     seed_program(3)
@@ -52,7 +52,7 @@ def save_where_interrupted(case: Case | StreamCase, stride: int) -> int:
 
 
 def save_in_handlers_exception(case: Case, signal_number: int) -> None:
-    """A handler that raises, as one writes it for a cluster's preemption, while next() waits."""
+    """Raises in a signal handler, as for a cluster's preemption, while next() waits."""
 
     class PreemptedError(Exception):
         pass

@@ -1,4 +1,4 @@
-"""Runs as those of resumed_runs, of loaders whose batches threads make in Python."""
+"""Runs like resumed_runs's, of loaders whose batches threads make in Python."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import fastload
 
 
 def drawn() -> torch.Tensor:
-    """From each of the worker's three generators, with the second half of a pair of normal numbers now and then."""
+    """Draws from each of the worker's three generators, with the second half of a pair of normal numbers at times."""
     numbers = [torch.rand(()).item(), random.random(), np.random.rand(), np.random.standard_normal()]
     return torch.tensor([*numbers, random.gauss(0.0, 1.0), torch.randn(()).item()], dtype=torch.float64)
 
@@ -37,7 +37,7 @@ class Draws(Dataset[Any]):
 
 
 class Holds(Draws):
-    """Draws from generators of its own as well, made in __init__; some are deeper inside."""
+    """Draws also from its own generators, made in __init__; some are deeper inside."""
 
     def __init__(self) -> None:
         self.numpy, self.legacy = np.random.default_rng(1), np.random.RandomState(2)
@@ -76,11 +76,11 @@ class MadeByInitFn(Draws):
 def make_generator(worker: int) -> None:
     info: Any = get_worker_info()
     info.dataset.python = random.Random(worker)
-    np.random.seed(worker)  # which a state wins over
+    np.random.seed(worker)  # a loaded state overrides it
 
 
 class AddDraws:
-    """A transform of the user's own."""
+    """A user's transform."""
 
     def __init__(self) -> None:
         self.generator = torch.Generator().manual_seed(8)
@@ -98,7 +98,7 @@ def _tail(folder: Path) -> Any:
     return ImageFolder(str(folder), recipes.transforms.Compose([recipes.training(24), AddDraws()]))
 
 
-# Data sets with what else a loader of them is given.
+# Data sets with the other arguments of their loaders.
 DATASETS: dict[str, tuple[Any, dict[str, Any]]] = {
     "draws": (lambda _: Draws(), {}),
     "collate_fn": (lambda _: Draws(), {"collate_fn": collate_with_draws}),
@@ -107,14 +107,14 @@ DATASETS: dict[str, tuple[Any, dict[str, Any]]] = {
     "worker_init_fn": (lambda _: MadeByInitFn(), {"worker_init_fn": make_generator}),
     "tail": (_tail, {}),
 }
-# Of these all generators are the worker's, or those of the program where there are no workers.
+# These use only the worker's generators, or the program's if there are no workers.
 WITHOUT_OWN = ("draws", "collate_fn")
 MADE_LATER = ("first sample", "worker_init_fn")
 
 
 @dataclass(frozen=True)
 class PythonCase(Case):
-    """A loader that is not native, and where it is stopped."""
+    """A loader that is not native, and the place where it is stopped."""
 
     dataset: str = "draws"
 

@@ -1,4 +1,4 @@
-"""Runs of loaders that are stopped, saved and resumed, beside the same run that nobody stops."""
+"""Runs of loaders that are stopped, saved and resumed, beside the same run without a stop."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WORKERS = (0, 1, 2, 3, 8)
 
 
 class DrawsWhenAsked(Sampler[int]):
-    """Permutes by NumPy when it is asked for an iterator, and draws from random for each index."""
+    """Permutes by NumPy when an iterator is requested, and draws from random for each index."""
 
     def __init__(self, length: int) -> None:
         self.length = length
@@ -54,7 +54,7 @@ class OwnBatches(Sampler[list[int]]):
 
 
 class HoldsGenerators(Sampler[int]):
-    """Draws from generators of its own: some when it is asked, others for each index."""
+    """Draws from its own generators: some when an iterator is requested, others for each index."""
 
     def __init__(self, length: int) -> None:
         self.length = length
@@ -74,7 +74,7 @@ class HoldsGenerators(Sampler[int]):
 
 
 class StatefulCounter(Sampler[int]):
-    """Counts on over its epochs; what it gives next depends on nothing else."""
+    """Continues its count over its epochs; its next index depends on nothing else."""
 
     def __init__(self, length: int) -> None:
         self.length, self.given = length, 0
@@ -106,7 +106,7 @@ SAMPLERS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "random": lambda _: {"batch_size": BATCH_SIZE, "shuffle": True},
     "random, dropping": lambda _: {"batch_size": BATCH_SIZE, "shuffle": True, "drop_last": True},
     "random with generator": lambda _: {"batch_size": BATCH_SIZE, "shuffle": True, "generator": seeded()},
-    # The last batch is full, so the sampler draws once more only when it is asked for another.
+    # The last batch is full, so the sampler draws once more only if another one is requested.
     "random with generator, full batches": lambda _: {"batch_size": 2, "shuffle": True, "generator": seeded()},
     "random with two generators": lambda dataset: {
         "batch_size": BATCH_SIZE,
@@ -134,7 +134,7 @@ STOPS = (0, 1, 3, "last but one", "last", "finished")
 
 @dataclass(frozen=True)
 class Case:
-    """A loader, and where it is stopped."""
+    """A loader, and the place where it is stopped."""
 
     transform: str = "training"
     num_workers: int = 2
@@ -165,7 +165,7 @@ class Case:
             return fastload.DataLoader(dataset, **arguments)
 
     def num_steps(self, loader: Any) -> int:
-        """Batches before the stop."""
+        """Returns the number of batches before the stop."""
         length = len(loader)
         steps = {"last but one": length - 1, "last": length, "finished": length}.get(self.stop, self.stop)
         return min(steps, length)
@@ -184,7 +184,7 @@ def set_epoch(loader: Any, epoch: int) -> None:
 
 
 def epochs_of(loader: Any, num_epochs: int = 3) -> list[list[tuple[Batch, Any]]]:
-    """(batch, report) of each batch of each epoch."""
+    """Returns (batch, report) of each batch of each epoch."""
     epochs = []
     for epoch in range(num_epochs):
         set_epoch(loader, epoch)
@@ -194,7 +194,7 @@ def epochs_of(loader: Any, num_epochs: int = 3) -> list[list[tuple[Batch, Any]]]
 
 
 def assert_failed_batches_count(make: Callable[[], Any], error: type[Exception]) -> None:
-    """A loader of which some batches raise `error` goes on behind any batch, failed or not, as it would have."""
+    """Asserts that a loader with batches that raise `error` resumes correctly after any batch, failed or not."""
 
     def rest_of(iterator: Any) -> list[Any]:
         found: list[Any] = []
@@ -238,14 +238,14 @@ def set_program_states(states: Any) -> None:
 
 
 def program_bytes() -> tuple[bytes, Any, bytes, int]:
-    """The program's generators in a form that can be compared."""
+    """Returns the program's generators in a comparable form."""
     numpy: Any = np.random.get_state()
     return torch.get_rng_state().numpy().tobytes(), random.getstate(), numpy[1].tobytes(), numpy[2]
 
 
 @dataclass
 class Stopped:
-    """What a run leaves: the state, the program's generators, and what came before and behind the stop."""
+    """The results of a run: the state, the program's generators, and the batches before and after the stop."""
 
     state: dict[str, Any]
     program: Any
@@ -254,7 +254,7 @@ class Stopped:
 
 
 def run_through(loader: Any, case: Case) -> Stopped:
-    """NUM_EPOCHS epochs behind the one before the stop's, without a stop; the state is taken on the way."""
+    """Runs NUM_EPOCHS epochs after the one before the stop, without a stop; takes the state on the way."""
     seed_program(3)
     set_epoch(loader, 0)
     first = [batch_of(*batch) for batch in loader]  # a whole epoch, so that the stop is in the second
@@ -273,14 +273,14 @@ def run_through(loader: Any, case: Case) -> Stopped:
 
 
 def resume(loader: Any, stopped: Stopped, state: Any = None) -> list[list[Batch]]:
-    """The rest of an epoch and the epochs behind it, of a loader that begins where the other was stopped."""
+    """Returns the rest of an epoch and the epochs after it, of a loader that resumes where the other was stopped."""
     seed_program(999)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="num_workers=0: random transforms")
         loader.load_state_dict(stopped.state if state is None else state)
     set_program_states(stopped.program)
     rest: list[list[Batch]] = []
-    if not stopped.rest[0]:  # the stop is behind the epoch: the next iter() is that of the next
+    if not stopped.rest[0]:  # the stop is after the epoch: the next iter() is for the next one
         rest.append([])
     else:
         rest.append([batch_of(*batch) for batch in loader])
@@ -291,7 +291,7 @@ def resume(loader: Any, stopped: Stopped, state: Any = None) -> list[list[Batch]
 
 
 def assert_exact(case: Case, folder: Path) -> None:
-    """Says which batch is the first that differs."""
+    """Asserts exactness; names the first batch that differs."""
     stopped = run_through(case.make_loader(folder), case)
     assert_rest_equal(stopped.rest, resume(case.make_loader(folder), stopped), case)
 

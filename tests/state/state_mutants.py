@@ -1,4 +1,4 @@
-"""States with something changed, for loaders that must refuse them or load them as they are."""
+"""States with changes, for loaders that must refuse them or load them as they are."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VALUES: tuple[Any, ...] = (
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Every entry of a state's dicts and lists."""
+    """Yields the path of every entry of a state's dicts and lists."""
     entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for name, inner in entries:
         yield (*path, name)
@@ -24,7 +24,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def changed_text(choose: random.Random, text: str) -> str:
-    """`text` with a character exchanged, left out or put in, cut short, or with bytes of numbers that are too large."""
+    """Returns `text` with a character changed, dropped or added, cut short, or with numbers that are too large."""
     at = choose.randrange(len(text) + 1)
     how = choose.randrange(5)
     if how == 0:
@@ -44,7 +44,7 @@ def some_value(choose: random.Random) -> Any:
 
 
 def mutant(state: dict[str, Any], seed: int) -> dict[str, Any]:
-    """`state` with one to three changes."""
+    """Returns `state` with one to three changes."""
     choose = random.Random(seed)
     changed = copy.deepcopy(state)
     for _ in range(choose.choice([1, 1, 1, 2, 3])):

@@ -1,4 +1,4 @@
-"""Runs as those of python_runs, of streams: data sets without an index, some of which tell where they stand."""
+"""Runs like python_runs's, of streams: data sets without an index, some of which report their position."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Plain(IterableDataset[Any]):
 
 
 class Shuffled(IterableDataset[Any]):
-    """In an order that iter() draws."""
+    """Uses an order that iter() draws."""
 
     def __iter__(self) -> Iterator[Any]:
         indices = list(part_of_worker())
@@ -62,7 +62,7 @@ class ShuffleBuffer(Plain):
 
 
 class Holds(IterableDataset[Any]):
-    """Draws from generators of its own, one of which its first sample makes."""
+    """Draws from its own generators, one of which its first sample makes."""
 
     def __init__(self) -> None:
         self.numpy, self.inner = np.random.default_rng(1), {"torch": torch.Generator().manual_seed(4)}
@@ -76,7 +76,7 @@ class Holds(IterableDataset[Any]):
 
 
 class _Items:
-    """Two of them fail, having drawn; the others come all the same."""
+    """Two of them fail after they have drawn; the others come nevertheless."""
 
     def __init__(self) -> None:
         self.indices = iter(part_of_worker())
@@ -119,7 +119,7 @@ class StatefulDataset(IterableDataset[Any]):
 
 
 class StatefulItems:
-    """In an order that is drawn when it is made. Its state is a list that it goes on with."""
+    """Uses an order that is drawn when it is made. Its state is a list with which it goes on."""
 
     def __init__(self) -> None:
         self.left = list(part_of_worker())
@@ -213,7 +213,7 @@ def collate_with_draws(samples: list[Any]) -> Any:
 
 @dataclass(frozen=True)
 class StreamCase:
-    """A loader of a stream, and where it is stopped."""
+    """A loader of a stream, and the place where it is stopped."""
 
     stream: str = "plain"
     num_workers: int = 2
@@ -239,7 +239,7 @@ class StreamCase:
 
 
 def next_of(iterator: Any) -> Any:
-    """The next batch, "failed", or None where there is none."""
+    """Returns the next batch, "failed", or None at the end."""
     try:
         return batch_of(*next(iterator))
     except StopIteration:
@@ -254,7 +254,7 @@ def rest_of(iterator: Any) -> list[Any]:
 
 @dataclass
 class StoppedStream:
-    """As Stopped, with batches that failed."""
+    """A Stopped whose batches may have failed."""
 
     state: dict[str, Any]
     program: Any
@@ -262,7 +262,7 @@ class StoppedStream:
 
 
 def run_stream(loader: Any, case: StreamCase) -> StoppedStream:
-    """NUM_EPOCHS epochs behind a whole one, without a stop; the state is taken on the way."""
+    """Runs NUM_EPOCHS epochs after a whole one, without a stop; takes the state on the way."""
     seed_program(3)
     length = len(rest_of(iter(loader)))
     num_steps: Any = {"last but one": length - 1, "last": length, "finished": length}.get(case.stop, case.stop)  # type: ignore[call-overload]
@@ -278,7 +278,7 @@ def run_stream(loader: Any, case: StreamCase) -> StoppedStream:
 
 
 def resume_stream(loader: Any, stopped: StoppedStream, state: Any = None) -> list[list[Any]]:
-    """The same rest, of a loader that begins where the other was stopped."""
+    """Returns the same rest, of a loader that resumes where the other was stopped."""
     state = stopped.state if state is None else state
     seed_program(999)
     with warnings.catch_warnings():
@@ -294,7 +294,7 @@ def resume_stream(loader: Any, stopped: StoppedStream, state: Any = None) -> lis
 
 
 def assert_stream_exact(case: StreamCase) -> None:
-    """Says which batch is the first that differs."""
+    """Asserts exactness; names the first batch that differs."""
     stopped = run_stream(case.make_loader(), case)
     found = resume_stream(case.make_loader(), stopped)
     for number, (theirs, mine) in enumerate(zip(stopped.rest, found, strict=True)):

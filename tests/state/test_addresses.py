@@ -1,4 +1,4 @@
-"""at() and replay(): any batch and any sample of any epoch, as that epoch has it, and nothing else is touched."""
+"""at() and replay(): any batch and any sample of any epoch as it was, without touching anything else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""With rng="sample" two draws of one sample in an epoch are two images; what an epoch has once keeps its own."""
+"""With rng="sample" two draws of one sample in an epoch are two images; a sample that comes once keeps its draws."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class NumberedImages(ImageFolder):
-    """The label is the sample's index."""
+    """Its labels are the samples' indices."""
 
     def __init__(self, root: str, transform: Any) -> None:
         super().__init__(root, transform)
@@ -39,7 +39,7 @@ class NumberedImages(ImageFolder):
 
 
 class AddDraw:
-    """A transform of the user's own."""
+    """A user's transform."""
 
     def __call__(self, image: torch.Tensor) -> torch.Tensor:
         return image + torch.rand(())
@@ -82,7 +82,7 @@ DATASETS: dict[str, Callable[[Path], Any]] = {
 
 
 class DerivedSampler(fastload.ShardedSampler):
-    """One that a loader asks for index after index."""
+    """A sampler whose indices a loader requests one by one."""
 
 
 WITH_REPEATS: dict[str, Callable[[], Any]] = {
@@ -115,7 +115,7 @@ def loader_of(dataset: Any, sampler: Any = None, **arguments: Any) -> Any:
 
 
 def samples_of(batches: Any, count: int = 42) -> list[tuple[int, bytes]]:
-    """(index, bytes) of the first so many samples, in the order in which they come."""
+    """Returns (index, bytes) of the first samples, in order."""
     found: list[tuple[int, bytes]] = []
     for images, labels in batches:
         found += [
@@ -126,7 +126,7 @@ def samples_of(batches: Any, count: int = 42) -> list[tuple[int, bytes]]:
     return found[:count]
 
 
-# ---- what an epoch has once ------------------------------------------------------------------------------------------
+# ---- samples that come once in an epoch ------------------------------------------------------------------------------
 
 GOLDEN = {
     ("native", "in order"): "678b05711c8cb8d9",
@@ -150,7 +150,7 @@ GOLDEN = {
 @pytest.mark.parametrize("order", WITHOUT)
 @pytest.mark.parametrize("dataset", ["native", "python", "batches"])
 def test_samplers_without_repeats_keep_their_draws(dataset: str, order: str, folder: Path) -> None:
-    """Digests of the time before draws had numbers."""
+    """Compares with digests from before draws had numbers."""
     loader = loader_of(DATASETS[dataset](folder), num_workers=2, **WITHOUT[order]())
     loader.set_epoch(3)
     iterator = iter(loader)
@@ -165,7 +165,7 @@ def test_samplers_without_repeats_keep_their_draws(dataset: str, order: str, fol
     assert digest == GOLDEN[dataset, order]
 
 
-# ---- what it may have several times ----------------------------------------------------------------------------------
+# ---- samples that may come several times -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
@@ -204,7 +204,7 @@ def test_a_draw_has_its_number_also_where_torch_draws_in_a_way_of_its_own(
 @pytest.mark.parametrize("dataset", ["native", "python"])
 def test_a_draw_is_the_same_whichever_rank_gets_it(dataset: str, infinite: bool, folder: Path) -> None:
     def ranks(num_replicas: int, state: Any = None, **of_loader: Any) -> list[tuple[int, bytes]]:
-        """Samples of all ranks in turn."""
+        """Returns the samples of all ranks in turn."""
         lists = []
         for rank in range(num_replicas):
             sampler = fastload.ShardedSampler(

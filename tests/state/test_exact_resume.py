@@ -1,4 +1,4 @@
-"""A loader that begins where another was stopped gives what the other would have given, byte for byte."""
+"""A loader that resumes where another was stopped gives the same batches as the other would have, byte for byte."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def case_of(transform: str, num_workers: int, persistent: bool, sampler: str, st
 
 
 def numbered_case(number: int) -> Case:
-    """Each of the whole product, in an order in which neighbours differ."""
+    """Returns each case of the whole product, in an order in which neighbours differ."""
     sizes = [len(axis) for axis in AXES]
     total = int(np.prod(sizes))
     number = number * 1_000_003 % total  # the factor has no divisor in common with it
@@ -58,7 +58,7 @@ def numbered_case(number: int) -> Case:
 
 
 def assert_case(seed: int, folder: Path) -> None:
-    """For campaigns."""
+    """Runs one case of a campaign."""
     assert_exact(numbered_case(seed), folder)
 
 
@@ -67,7 +67,7 @@ def make_folder(root: Path) -> Path:
 
 
 def pairwise_cases() -> list[Case]:
-    """Some in which every two of the settings meet in nearly all of their values."""
+    """Returns cases in which every two settings meet in nearly all of their values."""
     product = [tuple(positions) for positions in itertools.product(*(range(len(axis)) for axis in AXES))]
     some = random.Random(1).sample(product, 400)
     chosen = [some[position] for position in tiers.choose_pairwise(some, 60)]
@@ -182,7 +182,7 @@ def test_persistent_workers_that_were_left_in_an_epoch_go_on_in_the_next(folder:
     def run(loader: Any) -> Any:
         resumed_runs.seed_program(3)
         for _ in range(2):
-            list(itertools.islice(loader, 2))  # the batches in flight draw, as torch's workers do
+            list(itertools.islice(loader, 2))  # the batches in flight draw, like torch's workers
         iterator = iter(loader)
         next(iterator)
         return iterator

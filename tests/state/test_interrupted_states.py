@@ -1,4 +1,4 @@
-"""A state that is saved behind an exception of a signal's handler is exact, wherever in next() that was raised."""
+"""A state that is saved after a signal handler's exception is exact, wherever in next() that was raised."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""set_epoch() behind iter() and before the first batch, as frameworks call it: the iteration is of that epoch."""
+"""set_epoch() after iter() and before the first batch, as frameworks call it: the iteration has that epoch."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DATASETS: dict[str, Callable[[Path], Any]] = {
 
 
 class DerivedSampler(fastload.ShardedSampler):
-    """One that a loader asks for index after index."""
+    """A sampler whose indices a loader requests one by one."""
 
 
 def sharded() -> Any:
@@ -63,7 +63,7 @@ def test_an_epoch_that_is_set_behind_iter_is_that_of_the_iteration(
     dataset: str, sampler: str, num_workers: int, persistent: bool, rng: str, folder: Path
 ) -> None:
     def epochs(*, is_late: bool) -> tuple[list[Any], int]:
-        """Of a run that begins with epoch 4, goes on with 5, and leaves out 6."""
+        """Returns a run that begins with epoch 4, goes on with 5, and leaves out 6."""
         seed_program(5)
         loader = loader_of(
             DATASETS[dataset](folder), SAMPLERS[sampler](), num_workers, rng, persistent_workers=persistent

@@ -1,4 +1,4 @@
-"""Loaders whose batches threads make in Python go on where they were stopped, byte for byte."""
+"""Loaders whose batches threads make in Python resume where they were stopped, byte for byte."""
 
 from __future__ import annotations
 
@@ -34,22 +34,20 @@ AXES: tuple[tuple[Any, ...], ...] = (
 
 def case_of(dataset: str, num_workers: int, persistent: bool, sampler: str, stop: Any, numbers: Any) -> PythonCase:
     rng, seed = numbers
-    if (
-        dataset in MADE_LATER
-    ):  # with rng="sample" only generators that the workers begin with are seeded for each sample
+    if dataset in MADE_LATER:  # rng="sample" seeds only generators that the workers begin with for each sample
         rng, seed = "torch", None
     return PythonCase("", num_workers, persistent, sampler, stop, rng, seed, dataset)
 
 
 def numbered_case(number: int) -> PythonCase:
-    """Each of the whole product, in an order in which neighbours differ."""
+    """Returns each case of the whole product, in an order in which neighbours differ."""
     sizes = [len(axis) for axis in AXES]
     number = number * 1_000_003 % int(np.prod(sizes))
     return case_of(*(axis[at] for axis, at in zip(AXES, np.unravel_index(number, sizes), strict=True)))
 
 
 def assert_case(seed: int, folder: Path) -> None:
-    """For campaigns."""
+    """Runs one case of a campaign."""
     assert_exact(numbered_case(seed), folder)
 
 
@@ -181,7 +179,7 @@ def test_the_iter_that_resumes_draws_nothing_from_the_programs_generators(folder
 
 
 class Fails(Holds):
-    """Three samples fail, having drawn."""
+    """Three samples fail after they have drawn."""
 
     def __getitem__(self, index: int) -> Any:
         sample = super().__getitem__(index)
@@ -272,7 +270,7 @@ def state_behind_first(case: PythonCase, folder: Path) -> dict[str, Any]:
 
 
 def field_refused(loader: Any, state: dict[str, Any]) -> str:
-    """That load_state_dict() names, or iter() behind it."""
+    """Returns the field that load_state_dict(), or iter() after it, names."""
     try:
         loader.load_state_dict(state)
         iter(loader)

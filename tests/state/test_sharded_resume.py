@@ -1,4 +1,4 @@
-"""A state of a loader whose samples a ShardedSampler deals out: another number of ranks goes on from it."""
+"""A state of a loader whose samples a ShardedSampler shards: another number of ranks resumes from it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import fastload
 
 
 class _Numbered(ImageFolder):
-    """The label is the sample's index."""
+    """Its labels are the samples' indices."""
 
     def __init__(self, root: str, transform: Any) -> None:
         super().__init__(root, transform)
@@ -27,7 +27,7 @@ class _Numbered(ImageFolder):
 
 
 def _loaders(folder: Path, num_ranks: int, batch_size: int, num_workers: int, **arguments: Any) -> list[Any]:
-    """One of each rank. With counted draws a sample is the same on every rank."""
+    """Returns the loader of each rank. With counted draws a sample is the same on every rank."""
     return [
         fastload.DataLoader(
             _Numbered(str(folder), recipes.training(32)),
@@ -42,7 +42,7 @@ def _loaders(folder: Path, num_ranks: int, batch_size: int, num_workers: int, **
 
 
 def _rest(iterators: list[Any]) -> list[tuple[int, bytes]]:
-    """(index, bytes) of what the ranks give, in the order of the epoch: one sample of each rank in turn."""
+    """Returns (index, bytes) of the ranks' samples, in the order of the epoch: one of each rank in turn."""
     by_rank = [
         [
             (int(label), image.numpy().tobytes())
@@ -117,7 +117,7 @@ def test_a_loader_of_steps_has_no_state(folder: Path) -> None:
 
 
 def _stopped(folder: Path, num_batches: int, **arguments: Any) -> tuple[dict[str, Any], list[Any]]:
-    """The state behind so many batches, and the next three."""
+    """Returns the state after that many batches, and the next three."""
     (loader,) = _loaders(folder, 1, 4, 2, **arguments)
     iterator = iter(loader)
     for _ in range(num_batches):
@@ -149,7 +149,7 @@ BLOCKS = {"block_size": 3, "window_blocks": 2, "canonical_nodes": 12}
 
 
 def _real(loaders: list[Any]) -> list[list[tuple[int, bytes]]]:
-    """(index, bytes) of what each rank gives but for the repeats."""
+    """Returns (index, bytes) of each rank's samples without the repeats."""
     found = []
     for loader in loaders:
         samples = [

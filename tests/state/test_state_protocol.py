@@ -1,4 +1,4 @@
-"""What state_dict() and load_state_dict() promise besides the batches: when, of what, and what they leave alone."""
+"""Promises of state_dict() and load_state_dict() besides the batches: their time, their subject, and their effects."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ import fastload
 
 
 def states_on_the_way(loader: Any) -> tuple[list[dict[str, Any]], list[Any]]:
-    """The state before each batch and behind the last, and the batches."""
+    """Returns the state before each batch and after the last, and the batches."""
     iterator, states, batches = iter(loader), [], []
     for batch in iterator:
         batches.append(batch_of(*batch))
@@ -34,7 +34,7 @@ def states_on_the_way(loader: Any) -> tuple[list[dict[str, Any]], list[Any]]:
 
 
 def next_state(loader: Any) -> dict[str, Any]:
-    """Behind the first batch."""
+    """Returns the state after the first batch."""
     iterator = iter(loader)
     next(iterator)
     state: dict[str, Any] = loader.state_dict()
@@ -106,12 +106,12 @@ def test_a_state_before_the_first_iteration_begins_the_same_epochs(
     state = loader.state_dict()
     expected = epochs(loader)
     again = case.make_loader(folder)
-    next(iter(again))  # its generator is somewhere else
+    next(iter(again))  # its generator has another position
     again.load_state_dict(state)
     assert epochs(again) == expected
 
 
-# ---- what a state is of ----------------------------------------------------------------------------------------------
+# ---- the subject of a state ------------------------------------------------------------------------------------------
 
 
 def test_each_call_gives_a_new_dict_that_may_be_written_to(folder: Path) -> None:
@@ -201,7 +201,7 @@ def test_a_sampler_without_a_length_ends_its_epoch_with_stop_iteration(folder: P
     again.load_state_dict(states[0])
     assert len(list(again)) == 1
     again.load_state_dict(states[1])
-    if num_workers:  # the sampler was asked for more already
+    if num_workers:  # more has been requested from the sampler already
         assert len(list(again)) == 2
     else:
         with pytest.warns(UserWarning, match="the sampler gives no batch after position 2"):
@@ -353,7 +353,7 @@ def test_without_workers_the_programs_draws_are_told_once_to_be_its_own(folder: 
         case.make_loader(folder).load_state_dict(run_through(case.make_loader(folder), case).state)
 
 
-# ---- what others change ----------------------------------------------------------------------------------------------
+# ---- changes by other code -------------------------------------------------------------------------------------------
 
 
 def test_a_position_that_a_framework_has_changed_counts(folder: Path) -> None:
@@ -396,7 +396,7 @@ def test_the_epoch_of_the_state_wins_over_set_epoch_of_the_sampler(folder: Path,
     loader.sampler.set_epoch(0)
     with pytest.warns(UserWarning, match=r"set_epoch\(0\) was called after load_state_dict\(\)"):
         iterator = iter(loader)
-    loader.sampler.set_epoch(5)  # as Lightning does, behind iter()
+    loader.sampler.set_epoch(5)  # as Lightning does, after iter()
     assert [batch_of(*batch) for batch in iterator] == stopped.rest[0]
 
 
@@ -489,7 +489,7 @@ def test_a_native_state_is_refused_where_python_makes_the_batches(folder: Path) 
         assert caught.value.field == "fastload.way"
     loader = Case(sampler="sequential").make_loader(folder)
     loader.load_state_dict(next_state(loader))
-    loader.dataset.target_transform = int  # behind load_state_dict()
+    loader.dataset.target_transform = int  # after load_state_dict()
     with pytest.raises(fastload.StateError, match="of this loader the batches are made in Python behind"):
         iter(loader)
 

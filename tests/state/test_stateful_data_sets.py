@@ -1,4 +1,4 @@
-"""Data sets with __getitem__ that tell where they stand go on there, in each worker's own copy."""
+"""Data sets with __getitem__ that report their position resume there, in each worker's own copy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import fastload
 
 
 class Remembers(Dataset[Any]):
-    """A sample depends on those that its worker has made before; its state is live."""
+    """A sample depends on its worker's earlier ones; its state is live."""
 
     def __init__(self) -> None:
         self.seen: list[int] = []

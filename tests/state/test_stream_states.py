@@ -1,4 +1,4 @@
-"""Loaders of streams go on where they were stopped, byte for byte, whether the streams tell where they stand or not."""
+"""Loaders of streams resume where they were stopped, byte for byte, whether streams report their position or not."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ AXES: tuple[tuple[Any, ...], ...] = (
 
 
 def numbered_case(number: int) -> StreamCase:
-    """Each of the whole product, in an order in which neighbours differ."""
+    """Returns each case of the whole product, in an order in which neighbours differ."""
     sizes = [len(axis) for axis in AXES]
     number = number * 1_000_003 % int(np.prod(sizes))
     chosen: Any = [axis[at] for axis, at in zip(AXES, np.unravel_index(number, sizes), strict=True)]
@@ -61,7 +61,7 @@ def numbered_case(number: int) -> StreamCase:
 
 
 def assert_case(seed: int) -> None:
-    """For campaigns."""
+    """Runs one case of a campaign."""
     assert_stream_exact(numbered_case(seed))
 
 
@@ -250,7 +250,7 @@ def test_a_stream_that_tells_is_not_asked_for_what_came_before() -> None:
 
 
 class Recorded(StatefulDataset):
-    """Notes when it is asked for its state."""
+    """Records when its state is requested."""
 
     asked: ClassVar[list[int]] = []
 
@@ -314,7 +314,7 @@ def test_a_stream_is_asked_for_an_iterator_behind_what_the_program_gave_to_the_d
     assert calls[:3] == ["program", "worker", "iter"]
 
 
-# ---- states that are wrong -------------------------------------------------------------------------------------------
+# ---- wrong states ----------------------------------------------------------------------------------------------------
 
 
 def state_of(case: StreamCase) -> dict[str, Any]:
@@ -322,7 +322,7 @@ def state_of(case: StreamCase) -> dict[str, Any]:
 
 
 def field_refused(loader: Any, state: dict[str, Any]) -> str:
-    """That load_state_dict() names, or iter() behind it."""
+    """Returns the field that load_state_dict(), or iter() after it, names."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

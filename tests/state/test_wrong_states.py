@@ -1,4 +1,4 @@
-"""A state that does not fit is refused by name before anything is changed, and gives no other error than StateError."""
+"""A state that does not fit is refused by name before anything is changed, and with no error but StateError."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NUM_MUTANTS = 10_000
 
 
 def refused(loader: Any, state: Any, **options: Any) -> fastload.StateError:
-    """The error of load_state_dict(), which has changed nothing."""
+    """Returns the error of load_state_dict(), and asserts that it has changed nothing."""
     before, program, running = loader.state_dict(), program_bytes(), loader._fastload.progress.iterator
     with pytest.raises(fastload.StateError) as caught:
         loader.load_state_dict(state, **options)
@@ -41,7 +41,7 @@ def refused(loader: Any, state: Any, **options: Any) -> fastload.StateError:
 
 
 def state_of(case: Case, folder: Path, **changes: Any) -> dict[str, Any]:
-    """Behind the first batch."""
+    """Returns the state after the first batch."""
     loader = case.make_loader(folder, **changes)
     iterator = iter(loader)
     next(iterator)
@@ -247,7 +247,7 @@ def test_a_position_of_a_generator_that_is_too_large_is_refused(folder: Path, na
 
 
 class Refusing(Sampler[int]):
-    """Stateful, with a state that it does not take."""
+    """Stateful, with a state that it does not accept."""
 
     def __len__(self) -> int:
         return 22
@@ -285,7 +285,7 @@ MUTATED = {
 
 
 def assert_mutants(name: str, folder: Path, seeds: range) -> tuple[int, int]:
-    """How many were loaded, and how many refused: by load_state_dict() or by iter(), and by nothing else."""
+    """Returns how many were loaded and how many refused; only load_state_dict() or iter() may refuse."""
     case, num_loaded, num_refused = MUTATED[name], 0, 0
     loader = case.make_loader(folder)
     states = [run_through(loader, case).state, case.make_loader(folder).state_dict()]
@@ -306,7 +306,7 @@ def assert_mutants(name: str, folder: Path, seeds: range) -> tuple[int, int]:
 
 
 def error_of(loader: Any, state: Any, *, strict: bool, is_begun: bool) -> Exception | None:
-    """What load_state_dict() raises, or iter() behind it; None: the state was loaded as it is."""
+    """Returns the error of load_state_dict(), or of iter() after it; None: the state was loaded as it is."""
     given = copy.deepcopy(state)
     try:
         loader.load_state_dict(state, strict=strict)
@@ -319,7 +319,7 @@ def error_of(loader: Any, state: Any, *, strict: bool, is_begun: bool) -> Except
 
 
 def same(one: Any, other: Any) -> bool:
-    """Also where there is a NaN, or an object that is equal to nothing."""
+    """Returns whether two values are equal, even with NaN, or with an object that equals nothing."""
     if type(one) is not type(other):
         return False
     if isinstance(one, dict):
