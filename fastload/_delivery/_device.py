@@ -278,7 +278,7 @@ def _named(device: Any) -> torch.device:
             raise TypeError("a bool is not a device")
         named = torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
         if isinstance(device, int) and named.index != device:  # torch uses only some of its bits
-            raise TypeError("there are not so many devices")
+            raise TypeError("there is no such device")
     except (RuntimeError, TypeError) as error:
         raise ValueError(f"{allowed}, got {device!r}: {first_line(error)}") from None
     except ValueError:

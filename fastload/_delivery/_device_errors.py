@@ -29,5 +29,5 @@ def naming_batch(device: Device, number: int, num_bytes: Callable[[], int]) -> I
     except RuntimeError as error:
         if not (isinstance(error, DeviceError) or device.is_failure(error)):
             raise
-        what = f"batch {number} ({num_bytes()} bytes) could not be brought"
+        what = f"batch {number} ({num_bytes()} bytes) could not be moved"
         raise device_error(what, device, first_line(error)) from error

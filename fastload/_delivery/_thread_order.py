@@ -44,7 +44,7 @@ class Mark:
     events: Mapping[int, Any]
 
 
-class _OfThread(threading.local):
+class _ThreadState(threading.local):
     start: Mark | None = None  # this thread's stream has waited for it
 
 
@@ -61,7 +61,7 @@ class DeviceOrder:
         self._api = api
         self._start: Mark | None = None
         self._device: int | None = None
-        self._of_thread = _OfThread()
+        self._thread_state = _ThreadState()
 
     def begin(self) -> None:
         """Begins an epoch: the calling thread's device work so far comes before other threads' later work."""
@@ -75,13 +75,13 @@ class DeviceOrder:
         The thread gets its own stream on the device that was current at `begin`. If the program began to use the device
         later, it stays on the default stream until the next epoch.
         """
-        if self._start is None or self._of_thread.start is self._start:
+        if self._start is None or self._thread_state.start is self._start:
             return
-        if self._of_thread.start is None:
+        if self._thread_state.start is None:
             assert self._device is not None, "set before _start"
             self._api.set_device(self._device)
             self._api.set_stream(self._api.Stream())
-        self._of_thread.start = self._start
+        self._thread_state.start = self._start
         self.take_over(None, self._start)
 
     def mark(self, value: Any) -> Mark | None:

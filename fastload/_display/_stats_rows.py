@@ -38,7 +38,7 @@ def _samples(stats: Any) -> Iterator[_Row]:
         if count:
             yield "samples", what, f"{count:,}", in_percent(count, stats.samples), note
     if stats.samples_replaced or stats.samples_skipped:
-        note = f"{stats.samples_replaced:,} replaced, {stats.samples_skipped:,} left out, of batches handed out"
+        note = f"{stats.samples_replaced:,} replaced, {stats.samples_skipped:,} left out, in delivered batches"
         yield "samples", "bad", f"{stats.samples_replaced + stats.samples_skipped:,}", "", note
     elif stats.samples_failed:
         yield "samples", "failed", f"{stats.samples_failed:,}", "", "each raised a SampleError"
@@ -81,9 +81,9 @@ def _what_limits(stats: Any) -> str:
         return ""
     you, threads = stats.consumer_wait_seconds, stats.worker_wait_seconds
     if you > _CLEARLY * threads:
-        return "loading limits: batches come too late"
+        return "loading is the bottleneck: batches come too late"
     if threads > _CLEARLY * you:
-        return "training limits: batches are ready in time"
+        return "training is the bottleneck: batches are ready in time"
     return "loading is about as fast as training"
 
 

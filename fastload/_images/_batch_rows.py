@@ -156,23 +156,23 @@ def _is_plain(tensor: Any) -> bool:
     return is_dense and tensor.is_cpu and not tensor.requires_grad
 
 
-class _OfThread(threading.local):
+class _ThreadState(threading.local):
     rows: BatchRows | None = None
 
 
-_of_thread = _OfThread()
+_thread_state = _ThreadState()
 
 
 def rows_of_thread() -> BatchRows | None:
     """Returns the rows of the worker for which the calling thread works."""
-    return _of_thread.rows
+    return _thread_state.rows
 
 
 @contextlib.contextmanager
 def batch_rows(rows: BatchRows) -> Iterator[None]:
     """Makes the calling thread write samples to `rows`."""
-    _of_thread.rows = rows
+    _thread_state.rows = rows
     try:
         yield
     finally:
-        _of_thread.rows = None
+        _thread_state.rows = None

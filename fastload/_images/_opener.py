@@ -13,7 +13,7 @@ from PIL.JpegImagePlugin import JpegImageFile
 from fastload._images._methods import PillowMethods
 from fastload._images._opened import marks
 from fastload._images._pipelines import PipelineCalls
-from fastload._images._tally import ImageTally, native_tally, of_process, of_thread
+from fastload._images._tally import ImageTally, native_tally, process_state, thread_state
 from fastload._pillow import _pillow
 from fastload._pillow._originals import foreign_opener
 from fastload._process._held import HeldChange
@@ -62,17 +62,17 @@ class _Opener(HeldChange):
         with self._lock:
             if self.registered is None:
                 self.registered = self.hold()
-                of_process.tally = ImageTally()
+                process_state.tally = ImageTally()
 
     def unregister(self) -> None:
         with self._lock:
             held, self.registered = self.registered, None
-            of_process.tally = None
+            process_state.tally = None
             if held is not None:
                 self.release(held)
 
     def num_in_child(self) -> int:
-        return (self.registered is not None) + (of_thread.tally is not None)
+        return (self.registered is not None) + (thread_state.tally is not None)
 
 
 _opener = _Opener()
@@ -107,18 +107,18 @@ def native_images(tally: ImageTally) -> Iterator[None]:
         yield
         return
     with _opener.held():
-        before, of_thread.tally = of_thread.tally, tally
+        before, thread_state.tally = thread_state.tally, tally
         try:
             yield
         finally:
-            of_thread.tally = before
+            thread_state.tally = before
 
 
 def decode_natively(tally: ImageTally) -> None:
     """Makes all threads of this process decode natively and count in `tally`, unless there is an obstacle()."""
     if obstacle() is None:
         _opener.register()
-        of_process.tally = tally
+        process_state.tally = tally
 
 
 def register_opener() -> None:

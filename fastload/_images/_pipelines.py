@@ -53,13 +53,13 @@ from fastload.transforms._user_code import code_of
 _Call = Callable[..., Any]
 
 
-class _OfThread(threading.local):
+class _ThreadState(threading.local):
     """This thread's native draws from its generators."""
 
     draws: GeneratorDraws | None = None
 
 
-_of_thread = _OfThread()
+_thread_state = _ThreadState()
 
 
 class _Segment:
@@ -171,9 +171,9 @@ def _mode_of(image: Any) -> str | None:
 
 
 def _thread_draws() -> GeneratorDraws:
-    if _of_thread.draws is None:
-        _of_thread.draws = GeneratorDraws()
-    return _of_thread.draws
+    if _thread_state.draws is None:
+        _thread_state.draws = GeneratorDraws()
+    return _thread_state.draws
 
 
 def _thread_generator() -> torch.Generator:

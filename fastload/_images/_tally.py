@@ -29,20 +29,20 @@ class ImageTally:
         return taken
 
 
-class _OfThread(threading.local):
+class _ThreadState(threading.local):
     tally: ImageTally | None = None
 
 
 @dataclass
-class _OfProcess:
+class _ProcessState:
     tally: ImageTally | None = None
 
 
 # Tallies of the calling thread, if it has its own, and of all other threads, if they also work natively.
-of_thread = _OfThread()
-of_process = _OfProcess()
+thread_state = _ThreadState()
+process_state = _ProcessState()
 
 
 def native_tally() -> ImageTally | None:
     """Returns the tally in which the calling thread counts; None if it leaves images to Pillow."""
-    return of_thread.tally or of_process.tally
+    return thread_state.tally or process_state.tally

@@ -68,26 +68,26 @@ def open_rgb_bytes(data: bytes) -> RgbImage:
     return _open_reference(io.BytesIO(data)).convert("RGB")
 
 
-class _OfThread(threading.local):
+class _ThreadState(threading.local):
     is_reference = False
 
 
-_of_thread = _OfThread()
+_thread_state = _ThreadState()
 
 
 def is_reference() -> bool:
     """Returns whether Pillow and torchvision have to do this thread's calls by themselves."""
-    return _of_thread.is_reference
+    return _thread_state.is_reference
 
 
 @contextlib.contextmanager
 def as_reference() -> Iterator[None]:
     """Makes Pillow and torchvision do the calling thread's calls by themselves, without native code."""
-    before, _of_thread.is_reference = _of_thread.is_reference, True
+    before, _thread_state.is_reference = _thread_state.is_reference, True
     try:
         yield
     finally:
-        _of_thread.is_reference = before
+        _thread_state.is_reference = before
 
 
 def _open_reference(source: str | IO[bytes]) -> Image.Image:

@@ -44,7 +44,7 @@ def advice(
 def _on_dataset(dataset: object) -> Iterator[str]:
     is_iterable = isinstance(dataset, torch.utils.data.IterableDataset)
     if is_torchvisions_folder(dataset):
-        yield "data set: without a __getitem__, samples or loader of its own it is native as its base class"
+        yield "data set: without a __getitem__, samples or loader of its own it is native like its base class"
     elif not is_iterable and not _has_no_files(dataset):
         yield (
             "data set: if a sample is a transformed image file and a number, fastload.ImageFiles(paths, labels, "
@@ -61,7 +61,7 @@ def _has_no_files(dataset: object) -> bool:
 
 def _on_reading(dataset: object) -> Iterator[str]:
     if calls_of_module((dataset,), "cv2", "imread"):
-        yield "cv2.imread: fastload.imread gives the same arrays, of JPEG files natively and without the GIL"
+        yield "cv2.imread: fastload.imread returns the same arrays, and decodes JPEG files natively, without the GIL"
 
 
 def _on_batching(loader: DataLoader[Any]) -> Iterator[str]:

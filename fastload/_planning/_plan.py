@@ -192,7 +192,7 @@ def plan_loader(
         verdicts.append(StageVerdict("labels", "target_transform", "it runs in Python", Mode.PARTLY_NATIVE))
     verdicts += [random_verdict(rng, loader.num_workers), StageVerdict("decode", decoder())]
     if _pillow.pillow_info().is_simd:
-        verdicts.append(StageVerdict("resize", "as plain Pillow, which Pillow-SIMD does not equal"))
+        verdicts.append(StageVerdict("resize", "like plain Pillow, whose resize differs from Pillow-SIMD's"))
     return LoaderPlan((*verdicts, *batching), rng, source, transform)
 
 

@@ -1,4 +1,4 @@
-"""Objects whose lock is made anew in a forked child."""
+"""Objects with a lock that is replaced in a forked child."""
 
 from __future__ import annotations
 

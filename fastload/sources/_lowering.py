@@ -27,7 +27,7 @@ from fastload.sources._path_table import PathTable
 from fastload.sources._sample_table import JoinedTable, ListedTable, SampleTable
 
 _NATIVE = (
-    "torchvision.datasets.ImageFolder and DatasetFolder, also with methods of one's own that do not make samples, "
+    "torchvision.datasets.ImageFolder and DatasetFolder, also with your own methods that do not make samples, "
     "fastload.ImageFolder, fastload.ImageFiles, and torch's Subset and ConcatDataset of these"
 )
 # Members that a class derived from torchvision's must not define: those that make a sample, and those that could hide

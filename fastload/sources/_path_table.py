@@ -69,7 +69,7 @@ def _as_names(paths: Sequence[str]) -> tuple[bytes, NDArray[np.int64]]:
     ends = np.flatnonzero(joined == 0)
     if len(ends) != len(paths):
         culprit = next(path for path in paths if "\0" in path)
-        raise ValueError(f"a path must not hold a zero byte, got {culprit!r}")
+        raise ValueError(f"a path must not contain a zero byte, got {culprit!r}")
     return joined[joined != 0].tobytes(), np.diff(ends, prepend=-1) - 1
 
 

@@ -175,7 +175,7 @@ def test_with_pillow_simd_a_row_says_whose_arithmetic_resizes(
 ) -> None:
     monkeypatch.setattr(_pillow, "__version__", "9.5.0.post1")
     (row,) = [row for row in fastload.DataLoader(images).explain().splitlines() if row.split()[0] == "resize"]
-    assert "as plain Pillow" in row
+    assert "like plain Pillow" in row
 
 
 def test_worker_init_fn_is_no_obstacle_without_workers_where_torch_never_calls_it(images: ImageFolder) -> None:

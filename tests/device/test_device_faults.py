@@ -185,9 +185,7 @@ def test_errors_of_torchs_own_calls_name_the_batch_and_a_full_memory_stays_torch
                 list(iterator)
         assert type(raised.value) is expected
         if expected is fastload.DeviceError:
-            assert re.match(
-                r"batch [2-4] \(\d{2,} bytes\) could not be brought to cuda:\d+ on stream", str(raised.value)
-            )
+            assert re.match(r"batch [2-4] \(\d{2,} bytes\) could not be moved to cuda:\d+ on stream", str(raised.value))
             assert "CUDA error: unspecified launch failure. The cause may be" in str(raised.value)
             assert raised.value.__cause__ is problem
 

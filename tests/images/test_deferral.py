@@ -52,7 +52,7 @@ def test_steps_are_remembered(kind: str) -> None:
 def test_what_is_not_clean_is_pillows(kind: str) -> None:
     with native_opener():
         image = opened(kind)
-        tally = _tally.of_process.tally
+        tally = _tally.process_state.tally
         before = sum(tally.image_fallback_reasons.values())
         try:
             image.convert("RGB").tobytes()
@@ -74,9 +74,9 @@ def test_images_are_deferred_since_pillow_11() -> None:
     with native_opener():
         assert _opener._opener.methods.is_deferring == IS_DEFERRING
         assert is_deferred(opened().convert("RGB")) == IS_DEFERRING
-        taken = _tally.of_process.tally.images_native
+        taken = _tally.process_state.tally.images_native
         opened().convert("RGB").tobytes()
-        assert _tally.of_process.tally.images_native == taken + 1
+        assert _tally.process_state.tally.images_native == taken + 1
 
 
 @needs_deferral
@@ -181,7 +181,7 @@ def test_somebody_elses_method_is_respected(monkeypatch: pytest.MonkeyPatch) -> 
         assert access[0, 0] == opened().load()[0, 0]
         assert image.tile == []
         assert opened().convert("RGB") == expected
-        assert _tally.of_process.tally.images_native > 0
+        assert _tally.process_state.tally.images_native > 0
 
 
 @needs_deferral
@@ -354,7 +354,7 @@ def test_a_failing_file_is_counted_with_its_reason() -> None:
         is_gone = False
 
     with native_opener():
-        tally = _tally.of_process.tally
+        tally = _tally.process_state.tally
         assert tally is not None
         file = Failing(KINDS["baseline"])
         image = Image.open(file)

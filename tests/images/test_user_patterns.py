@@ -417,7 +417,7 @@ def test_lightning(folder: Path, tmp_path: Path) -> None:
 
 def load_and_count(path: Path) -> Any:
     """Returns the image and how many images native code has decoded for it."""
-    tally = _tally.of_process.tally or _tally.ImageTally()
+    tally = _tally.process_state.tally or _tally.ImageTally()
     before = tally.images_native
     return training()(load_rgb(path)), tally.images_native - before
 

@@ -101,7 +101,7 @@ for name, recipe in parity_recipes.RECIPES.items():
         loader = fastload.DataLoader(ImageFolder(sys.argv[1], recipe.make()), batch_size=11, num_workers=1)
         batches = [pickle.dumps([view.numpy().tobytes() for view in images]) for images, _ in loader]
         print(name, [hashlib.sha256(batch).hexdigest() for batch in batches])
-print("as plain Pillow" in loader.explain(), file=sys.stderr)
+print("like plain Pillow" in loader.explain(), file=sys.stderr)
 """
 
 

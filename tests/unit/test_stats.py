@@ -114,7 +114,11 @@ def test_the_largest_table_fits_a_screen() -> None:
 
 @pytest.mark.parametrize(
     ("consumer", "workers", "clause"),
-    [(3.0, 1.0, "loading limits: "), (1.0, 3.0, "training limits: "), (1.0, 1.5, "loading is about as fast")],
+    [
+        (3.0, 1.0, "loading is the bottleneck: "),
+        (1.0, 3.0, "training is the bottleneck: "),
+        (1.0, 1.5, "loading is about as fast"),
+    ],
 )
 def test_the_waits_say_which_side_limits(consumer: float, workers: float, clause: str) -> None:
     waits = {"consumer_wait_seconds": consumer, "worker_wait_seconds": workers}
