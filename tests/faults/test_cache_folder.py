@@ -105,7 +105,7 @@ WORDS = {
         *(pytest.param(kind, marks=as_root) for kind in ("device", "of another user")),
     ],
 )
-def test_only_a_regular_file_of_ones_own_is_believed(root: Path, run_start: RunChild, kind: str) -> None:
+def test_only_a_regular_file_of_the_user_is_trusted(root: Path, run_start: RunChild, kind: str) -> None:
     run_start(f"""
     start()
     blob = file.read_bytes()
@@ -165,7 +165,7 @@ def test_a_folder_is_closed_to_others_unless_they_may_need_it(
 
 
 @pytest.mark.smoke
-def test_what_a_killed_writer_has_left_is_removed(root: Path, cache: Path, run_start: RunChild) -> None:
+def test_files_of_a_killed_writer_are_removed(root: Path, cache: Path, run_start: RunChild) -> None:
     run_start("""
     import signal, time
     pid = os.fork()
@@ -188,7 +188,7 @@ def test_what_a_killed_writer_has_left_is_removed(root: Path, cache: Path, run_s
     """)
 
 
-def test_what_a_writer_may_still_be_writing_stays(root: Path, cache: Path, run_start: RunChild) -> None:
+def test_files_that_may_still_be_written_stay(root: Path, cache: Path, run_start: RunChild) -> None:
     run_start("""
     import time
     from fastload.sources import _cache_folder

@@ -79,7 +79,7 @@ def test_a_truncated_jpeg_is_an_oserror_with_pillows_words(folder: Path, num_wor
 @pytest.mark.parametrize(
     ("contents", "words"), [(b"", "empty file"), (b"<html>not here</html>", "not an image: first bytes b'<html>")]
 )
-def test_what_is_no_image_is_an_unidentified_image_error(
+def test_a_file_that_is_not_an_image_is_an_unidentified_image_error(
     folder: Path, num_workers: int, contents: bytes, words: str
 ) -> None:
     error = spoil_and_load(folder, num_workers, lambda path: path.write_bytes(contents))

@@ -50,9 +50,7 @@ IN_SMOKE = ("descriptors, native", "descriptors, folder", "size, folder")
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.smoke if name in IN_SMOKE else pytest.mark.slow) for name in CASES]
 )
-def test_a_limit_makes_errors_and_nothing_wrong_and_is_forgotten_when_it_is_lifted(
-    run_loader_child: RunChild, name: str
-) -> None:
+def test_a_limit_causes_only_errors_until_it_is_lifted(run_loader_child: RunChild, name: str) -> None:
     target, limit, fewest = CASES[name]
     result = run_loader_child(f"{PRELUDE}\nprint(assert_holds({target}, {limit}))", timeout=100)
     assert int(result.stdout) >= fewest

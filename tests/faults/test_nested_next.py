@@ -100,7 +100,7 @@ def test_threads_that_iterate_over_one_loader_at_once_get_iterators(
     )
 
 
-def test_a_thread_that_begins_an_epoch_waits_for_who_is_in_next(run_loader_child: RunChild) -> None:
+def test_a_thread_that_begins_an_epoch_waits_for_another_in_next(run_loader_child: RunChild) -> None:
     run_loader_child(
         """
         entered, may_end = threading.Event(), threading.Event()

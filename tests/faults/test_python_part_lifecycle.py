@@ -183,7 +183,7 @@ def test_close_waits_for_the_threads(run_loader_child: RunChild) -> None:
     )
 
 
-def test_close_wakes_who_waits_for_a_batch(run_loader_child: RunChild) -> None:
+def test_close_wakes_a_consumer_that_waits_for_a_batch(run_loader_child: RunChild) -> None:
     run_loader_child(
         """
         loader = make_python_part_loader(1, lambda image: time.sleep(3))

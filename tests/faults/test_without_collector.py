@@ -126,6 +126,6 @@ def test_an_iterator_that_is_dropped_leaves_nothing(run_loader_child: RunChild, 
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.smoke if name == "transform" else ()) for name in FAILING]
 )
-def test_one_that_has_raised_leaves_nothing_either(run_loader_child: RunChild, name: str) -> None:
+def test_an_iterator_that_has_raised_leaves_nothing(run_loader_child: RunChild, name: str) -> None:
     """The errors may be kept or not, and some may not be raised yet."""
     run(run_loader_child, FAILING[name], "check(1, False); check(30, False); check(1, True)")

@@ -193,7 +193,7 @@ FILES: list[tuple[Any, str, Callable[[Path], None]]] = [
 
 @needs_deferral
 @pytest.mark.parametrize(("kind", "place", "write"), FILES)
-def test_what_torchvision_reads_of_files_is_native(
+def test_samples_that_torchvision_reads_from_files_are_native(
     kind: Any,
     place: str,
     write: Callable[[Path], None],
@@ -212,7 +212,7 @@ def test_what_torchvision_reads_of_files_is_native(
 
 
 @pytest.mark.parametrize("name", PYTHON)
-def test_what_python_has_to_make_is_torchs(name: str, native_samples: list[Any]) -> None:
+def test_samples_that_python_has_to_make_are_torchs(name: str, native_samples: list[Any]) -> None:
     expected = epoch(torch.utils.data, PYTHON[name]())
     assert epoch(fastload, PYTHON[name]()) == expected
     assert not native_samples
@@ -251,7 +251,7 @@ def test_indices_of_every_kind(make: Callable[[], Any], indices: str) -> None:
     assert epoch(fastload, make(), sampler=INDICES[indices], num_workers=1) == expected
 
 
-def test_what_changes_between_epochs_is_seen() -> None:
+def test_changes_between_epochs_are_seen() -> None:
     def program(module: Any) -> list[Any]:
         dataset = cifar()
         found = epoch(module, dataset)
@@ -289,7 +289,7 @@ def test_in_the_calling_thread_a_registered_opener_counts(native_samples: list[A
 
 @needs_deferral
 @pytest.mark.parametrize("make", [cifar, mnist])
-def test_explain_says_it(make: Callable[[], Any]) -> None:
+def test_explain_calls_these_data_sets_native(make: Callable[[], Any]) -> None:
     dataset = make()
     text = fastload.DataLoader(dataset, num_workers=2).explain()
     assert text.startswith("partly native: samples are made natively of the data set's array, by 2 threads\n")

@@ -95,7 +95,7 @@ def test_images_of_arrays(name: str, mode: str | None) -> None:
 
 @needs_deferral
 @pytest.mark.parametrize("name", ARRAYS)
-def test_plain_arrays_wait_for_what_is_done_with_them(name: str) -> None:
+def test_images_of_plain_arrays_are_deferred(name: str) -> None:
     with native_opener():
         try:
             image = Image.fromarray(ARRAYS[name]())
@@ -122,7 +122,7 @@ def test_images_of_buffers(name: str, size: Any, arguments: tuple[Any, ...]) -> 
 
 
 @needs_deferral
-def test_a_gray_buffer_as_torchvision_asks_for_it_waits_for_what_is_done_with_it() -> None:
+def test_a_gray_buffer_in_torchvisions_form_is_deferred() -> None:
     with native_opener():
         assert is_deferred(Image.frombuffer("L", (8, 9), _noise(9, 8), "raw", "L", 0, 1))
         assert not is_deferred(Image.frombuffer("L", (8, 9), _noise(9, 8).tobytes(), "raw", "L", 0, 1))

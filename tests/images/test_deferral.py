@@ -49,7 +49,7 @@ def test_steps_are_remembered(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["cmyk", "truncated", "no end", "broken"])
-def test_what_is_not_clean_is_pillows(kind: str) -> None:
+def test_files_that_are_not_clean_are_pillows(kind: str) -> None:
     with native_opener():
         image = opened(kind)
         tally = _tally.process_state.tally
@@ -103,7 +103,7 @@ def test_many_crops_decode_the_whole_once() -> None:
 
 
 @needs_deferral
-def test_memory_is_let_go_of() -> None:
+def test_memory_is_released() -> None:
     gc.disable()
     try:
         with native_opener():
@@ -122,7 +122,7 @@ def test_memory_is_let_go_of() -> None:
 
 
 @needs_deferral
-def test_it_works_behind_the_opener() -> None:
+def test_deferred_images_outlive_the_opener() -> None:
     with native_opener():
         unloaded, image, access = opened(), opened().convert("RGB"), opened().load()
     assert is_deferred(image)
@@ -149,7 +149,7 @@ def test_pillow_is_as_before() -> None:
     fastload.unregister_opener()
 
 
-def test_somebody_elses_opener_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_foreign_opener_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
     def theirs(file: Any, filename: Any = None) -> Any:
@@ -169,7 +169,7 @@ def test_somebody_elses_opener_is_respected(monkeypatch: pytest.MonkeyPatch) -> 
     Image.register_open("JPEG", JpegImagePlugin.jpeg_factory, accept)
 
 
-def test_somebody_elses_method_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_foreign_method_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
     """Images are then not deferred: native code decodes them when Pillow would."""
     pillows = Image.Image.convert
     monkeypatch.setattr(Image.Image, "convert", lambda self, *args: pillows(self, *args).transpose(0))
@@ -332,7 +332,7 @@ def test_interpreter_exit(run_child: Any, tmp_path: Path) -> None:
     assert child.stderr == ""
 
 
-def test_what_is_exchanged_looks_like_pillows() -> None:
+def test_replaced_methods_look_like_pillows() -> None:
     names = ("load", "convert", "crop", "resize", "transpose", "copy", "tobytes")
 
     def shown() -> list[Any]:

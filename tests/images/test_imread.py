@@ -139,9 +139,7 @@ def test_images_are_turned_natively_as_their_exif_orientation_says(
         (b"", exif(6)),
     ],
 )
-def test_what_readers_of_exif_data_may_differ_about_is_left_to_opencv(
-    tmp_path: Path, payloads: tuple[bytes, ...]
-) -> None:
+def test_ambiguous_exif_data_is_left_to_opencv(tmp_path: Path, payloads: tuple[bytes, ...]) -> None:
     path = write(tmp_path / "a.jpg", with_segments(*payloads))
     assert not is_native(path)
     assert_equal_to_opencv(path)
@@ -155,7 +153,7 @@ def test_other_formats_are_as_opencv_reads_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("flags", ALL_FLAGS)
-def test_every_flag_means_what_it_means_to_opencv(tmp_path: Path, flags: int) -> None:
+def test_every_flag_means_the_same_as_for_opencv(tmp_path: Path, flags: int) -> None:
     photos = {"rotated.jpg": with_segments(exif(6)), "gray.jpg": KINDS["gray"]}
     for name, contents in photos.items():
         path = write(tmp_path / name, contents)
@@ -165,19 +163,21 @@ def test_every_flag_means_what_it_means_to_opencv(tmp_path: Path, flags: int) ->
     assert_equal_to_opencv(tmp_path / "a.png", flags)
 
 
-def test_flags_are_bgr_where_there_are_none(tmp_path: Path) -> None:
+def test_flags_default_to_bgr(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jpg", KINDS["420"])
     assert np.array_equal(fastload.imread(path), cv2.imread(path))
     assert np.array_equal(fastload.imread(path)[..., ::-1], fastload.imread(path, RGB))
 
 
 @pytest.mark.parametrize("flags", [True, 1.0, "1", None, np.int64(1), 1 << 40])
-def test_flags_that_are_no_int_are_opencvs_to_judge(tmp_path: Path, flags: Any) -> None:
+def test_flags_that_are_not_int_are_left_to_opencv(tmp_path: Path, flags: Any) -> None:
     assert_equal_to_opencv(write(tmp_path / "a.jpg", KINDS["baseline"]), flags)
 
 
 @pytest.mark.parametrize("path", [None, 3, b"a.jpg", "", "a.jpg\0b"])
-def test_paths_that_are_none_are_opencvs_to_judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: Any) -> None:
+def test_values_that_are_not_paths_are_left_to_opencv(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: Any
+) -> None:
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "a.jpg", KINDS["baseline"])
     assert_equal_to_opencv(path)
@@ -213,7 +213,7 @@ def test_a_missing_file_is_none_with_opencvs_warning(tmp_path: Path, capfd: pyte
     assert without_time.sub("", capfd.readouterr().err) == without_time.sub("", expected)
 
 
-def test_what_is_no_image_is_none(tmp_path: Path) -> None:
+def test_a_file_that_is_not_an_image_is_none(tmp_path: Path) -> None:
     for path in (tmp_path, write(tmp_path / "empty.jpg", b""), write(tmp_path / "text.jpg", b"no image")):
         assert cv2.imread(path) is None
         assert fastload.imread(path) is None
@@ -262,7 +262,7 @@ def test_limits_of_the_users_own_are_left_to_opencv(tmp_path: Path, monkeypatch:
     assert not is_native(path)
 
 
-def test_an_opencv_that_decodes_otherwise_decodes_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_opencv_that_decodes_differently_decodes_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "a.jpg", KINDS["baseline"])
 
     def other_decoder(contents: Any, flags: int) -> Any:

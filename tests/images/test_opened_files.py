@@ -171,7 +171,7 @@ def test_written_to_between_open_and_use() -> None:
 
 
 @needs_deferral
-def test_written_to_behind_use() -> None:
+def test_written_to_after_use() -> None:
     with native_opener():
         stream = io.BytesIO(DATA)
         image = Image.open(stream).convert("RGB")

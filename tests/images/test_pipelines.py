@@ -173,7 +173,7 @@ def image_of(kind: str = "420") -> Any:
         ("unknown only", []),
     ],
 )
-def test_what_runs_natively(name: str, expected: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_which_pipelines_run_natively(name: str, expected: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
     calls = _native_calls(monkeypatch)
     with native_opener():
         PIPELINES[name]()(image_of())
@@ -201,7 +201,7 @@ def _blurred_behind_crops(tobytes_first: bool) -> list[Any]:
 
 @needs_deferral
 @pytest.mark.parametrize("tobytes_first", [False, True])
-def test_what_is_asked_of_the_result_is_remembered(tobytes_first: bool) -> None:
+def test_operations_on_the_result_are_remembered(tobytes_first: bool) -> None:
     expected = [described(image) for image in _blurred_behind_crops(tobytes_first)]
     with native_opener():
         image, *derived = _blurred_behind_crops(tobytes_first)
@@ -248,7 +248,7 @@ def test_a_changed_pipeline_is_seen(change: str, monkeypatch: pytest.MonkeyPatch
         assert program() == expected
 
 
-def test_what_does_nothing_gives_the_image_itself() -> None:
+def test_a_pipeline_that_does_nothing_returns_the_image_itself() -> None:
     with native_opener():
         image = image_of()
         assert v1.Compose([v2.Identity(), lambda image: image])(image) is image

@@ -186,7 +186,7 @@ def test_too_many_segments() -> None:
     _assert_same(many, "many")
 
 
-def test_pillow_itself_is_asked_where_it_keeps_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pillow_reads_headers_if_it_keeps_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
     def comment(image: JpegImageFile, marker: int) -> None:
         JpegImagePlugin.COM(image, marker)
         image.info["comment"] = image.info["comment"].decode("latin1")

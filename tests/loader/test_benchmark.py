@@ -112,7 +112,7 @@ def test_a_result_is_a_table_a_dict_and_html() -> None:
         ((fastload.DataLoader([1, 2], collate_fn=abs),), TypeError, "bad operand type for abs"),
     ],
 )
-def test_what_cannot_be_measured_is_refused(arguments: Any, error: type[Exception], message: str) -> None:
+def test_a_loader_that_cannot_be_measured_is_refused(arguments: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         fastload.benchmark(*arguments)
 

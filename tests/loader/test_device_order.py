@@ -116,7 +116,7 @@ def test_tensors_are_found_wherever_a_batch_has_them() -> None:
     assert list(_thread_order.holders(deep, lambda tensor: True)) == ones[:1]
 
 
-def test_what_a_sample_knows_of_all_others_is_not_searched() -> None:
+def test_a_samples_references_to_all_others_are_not_searched() -> None:
     tensor, others = torch.ones(1), [torch.zeros(1) for _ in range(100_000)]
     looked_at = 0
 
@@ -147,7 +147,7 @@ def images_of(device: ClockedCuda, loader: Any) -> list[Any]:
 
 @pytest.mark.parametrize("num_workers", [0, 1, 3])
 @pytest.mark.parametrize("persistent", [False, True])
-def test_a_batch_is_behind_all_that_its_threads_have_given_to_the_device(
+def test_a_batch_comes_after_all_device_work_of_its_threads(
     device: ClockedCuda, num_workers: int, persistent: bool
 ) -> None:
     dataset = OnDevice(device)

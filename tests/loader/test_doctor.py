@@ -147,7 +147,7 @@ def test_the_loader_is_as_it_was_and_no_thread_is_left(clean_folder: Path) -> No
         ({"loader": DataLoader([])}, ValueError, "the loader gives no batch"),
     ],
 )
-def test_what_makes_no_sense_is_named(arguments: dict[str, Any], error: type[Exception], text: str) -> None:
+def test_invalid_arguments_of_doctor_are_named(arguments: dict[str, Any], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         fastload.doctor(**{"loader": DataLoader([1, 2]), **arguments})
 

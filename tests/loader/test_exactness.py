@@ -276,7 +276,7 @@ def test_a_dataset_that_a_batch_sampler_changes_is_seen(clean_folder: Path, num_
     assert batches(fastload.DataLoader) == batches(torch.utils.data.DataLoader)
 
 
-def test_what_is_not_native_gives_torchs_batches_and_says_why(clean_folder: Path) -> None:
+def test_a_loader_that_is_not_native_gives_torchs_batches_and_says_why(clean_folder: Path) -> None:
     steps = [transforms.Resize((32, 32)), recipes.PythonBlur(3, sigma=1.0), transforms.ToTensor()]
     dataset = ImageFolder(str(clean_folder), transforms.Compose(steps))
     loader = fastload.DataLoader(dataset, batch_size=6)

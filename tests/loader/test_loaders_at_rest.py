@@ -40,7 +40,7 @@ def with_memory(loaders: list[Any]) -> list[int]:
     return [number for number, loader in enumerate(loaders) if loader.stats().bytes_held > 0]
 
 
-def test_of_many_loaders_those_that_were_begun_last_keep_threads_and_memory(make_loaders: MakeLoaders) -> None:
+def test_only_the_most_recently_used_loaders_keep_threads_and_memory(make_loaders: MakeLoaders) -> None:
     loaders, before = make_loaders(), num_native_threads()
     for loader in loaders:
         list(loader)
@@ -66,7 +66,7 @@ def test_epochs_in_turn_are_torchs_and_what_was_counted_stays(make_loaders: Make
 
 
 @pytest.mark.parametrize("persistent", [False, True])
-def test_a_loader_that_somebody_iterates_keeps_all(make_loaders: MakeLoaders, persistent: bool) -> None:
+def test_a_loader_in_use_keeps_its_threads_and_memory(make_loaders: MakeLoaders, persistent: bool) -> None:
     torch.manual_seed(7)
     expected = [images for images, _ in make_loaders(1)[0]]
     first, *others = make_loaders(persistent_workers=persistent)

@@ -78,7 +78,7 @@ def test_closing_drops_the_epoch_that_was_begun(clean_folder: Path) -> None:
 
 
 class Once:
-    """A trace that raises `error` once, before line `number` of the lines that _begin_next_epoch() leads to."""
+    """A trace that raises `error` once, before line `number` of the lines that _begin_early() leads to."""
 
     def __init__(self, number: int, error: type[BaseException]) -> None:
         self.has_raised = False
@@ -103,7 +103,7 @@ def is_inside(frame: FrameType | None, function: str) -> bool:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, pytest.param(MemoryError, marks=pytest.mark.slow)])
-def test_what_fails_while_the_next_epoch_is_begun_changes_neither(tmp_path: Path, error: type[BaseException]) -> None:
+def test_an_error_while_the_next_epoch_begins_changes_neither(tmp_path: Path, error: type[BaseException]) -> None:
     """The error may come at any line, and the user may go on with next() after it.
 
     There are several hundred lines, with three epochs for each, so an epoch is six small batches: two more than are

@@ -147,7 +147,7 @@ def test_steps_are_shown_set_and_pickled() -> None:
 
 
 @pytest.mark.parametrize("steps", [0, -1, 2**31, 1.5, True])
-def test_steps_that_make_no_sense_are_named(steps: Any) -> None:
+def test_invalid_steps_are_named(steps: Any) -> None:
     with pytest.raises(ValueError, match=f"steps must be None or an int from 1 to 2147483647, got {steps}"):
         fastload.DataLoader([0], steps=steps)
 

@@ -83,9 +83,7 @@ def changed(transform: Any, **attributes: Any) -> Any:
     ],
     ids=lambda steps: f"{type(steps[-1]).__module__}-{steps[-1]}",
 )
-def test_attributes_set_behind_the_constructors_back_mean_what_they_mean_in_torch(
-    clean_folder: Path, steps: list[Any]
-) -> None:
+def test_attributes_set_later_mean_what_they_mean_in_torch(clean_folder: Path, steps: list[Any]) -> None:
     """With a size of one side torch makes the shorter side, a square or an error, differently in each class."""
     ends = [] if len(steps) > 1 else [transforms.PILToTensor()]
     dataset = ImageFolder(str(clean_folder), transforms.Compose([*steps, *ends]))
@@ -179,7 +177,7 @@ def faulty_folder(clean_folder: Path, tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("num_workers", "persistent_workers"), [(0, False), (1, False), (1, True), (2, True), (3, False)]
 )
-def test_batches_behind_a_failed_one_equal_torchs(
+def test_batches_after_a_failed_one_equal_torchs(
     faulty_folder: Path, num_workers: int, persistent_workers: bool, batch_size: int
 ) -> None:
     dataset = ImageFolder(str(faulty_folder), recipes.training(40))

@@ -64,7 +64,7 @@ def test_an_open_file_is_read_from_its_beginning_wherever_it_stands(tmp_path: Pa
             assert file.tell() == 7
 
 
-def test_what_is_no_regular_file_or_too_large_is_not_read(tmp_path: Path) -> None:
+def test_a_file_that_is_not_regular_or_too_large_is_not_read(tmp_path: Path) -> None:
     read_end, write_end = os.pipe()
     os.write(write_end, FILES["baseline"])
     assert _decoder().read_open(read_end) is None

@@ -109,7 +109,7 @@ def test_every_corpus_file_has_the_pixels_of_the_file_or_no_record() -> None:
     assert recorded > 100
 
 
-def test_files_of_which_a_part_is_damaged_have_no_record() -> None:
+def test_partly_damaged_files_have_no_record() -> None:
     rng = random.Random(7)
     whole = written_by_pillow(picture(1, 300, 260), quality=85)
     faults = taken = 0

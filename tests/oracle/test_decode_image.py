@@ -127,9 +127,7 @@ def test_a_clean_jpeg_is_decoded_natively_from_any_source(tmp_path: Path, kind: 
     assert np.array_equal(np.array(fastload.decode_image(kind(path), output="pil")), pixels)
 
 
-def test_where_pillow_has_no_libjpeg_turbo_it_decodes_everything(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pillow_without_libjpeg_turbo_decodes_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save_jpeg(tmp_path / "a.jpg", 1, 57, 43)
     monkeypatch.setattr(_pillow, "native_jpeg_is_exact", lambda: _pillow.Exactness(False, "another library"))
     monkeypatch.setattr(_native, "SampleDecoder", None)

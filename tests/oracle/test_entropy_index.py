@@ -261,7 +261,7 @@ def test_records_of_any_bytes_lead_to_no_other_verdict(is_dense: bool) -> None:
     assert refused > 100
 
 
-def test_what_has_no_index() -> None:
+def test_files_without_an_index() -> None:
     pixels = picture(2, 200, 160)
     whole = (0, 0, 200, 160)
     buffer = io.BytesIO()

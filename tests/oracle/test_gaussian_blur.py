@@ -167,7 +167,7 @@ def test_torchs_threads_do_not_change_its_pixels(family: str) -> None:
         torch.set_num_threads(num_threads)
 
 
-def test_the_report_names_kernel_sigma_and_whose_weights() -> None:
+def test_the_report_names_kernel_sigma_and_the_weights_origin() -> None:
     step = blur_step("v1", 30, 20, (5, 3), SIGMA)
     torch.manual_seed(4)
     sigma = torch.empty(1).uniform_(*SIGMA).item()
@@ -199,7 +199,7 @@ def changed(**changes: Any) -> _core.GaussianBlur:
         ({"family": "v3"}, 'family must be one of "v1", "v2"'),
     ],
 )
-def test_arguments_that_make_no_sense_are_refused(change: dict[str, Any], message: str) -> None:
+def test_invalid_arguments_are_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         changed(**change)
 

@@ -134,7 +134,7 @@ def test_matrices_of_rotations_are_pillows(version: str, center: tuple[float, fl
 
 
 @pytest.mark.parametrize("value", [{"degrees": (2, 1)}, {"center": (math.nan, 0)}])
-def test_rotations_that_make_no_sense_are_refused(value: dict[str, Any]) -> None:
+def test_invalid_rotations_are_refused(value: dict[str, Any]) -> None:
     (name,) = value
     with pytest.raises(ValueError, match=f"{name} must be two "):
         _core.RandomRotation(

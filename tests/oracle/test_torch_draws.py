@@ -170,7 +170,7 @@ def test_draws_continue_from_a_generators_state_and_give_it_back(drawn: int) -> 
     assert torch.equal(state, generator.get_state())
 
 
-def test_what_is_no_state_of_a_cpu_generator_is_refused() -> None:
+def test_a_value_that_is_not_a_cpu_generators_state_is_refused() -> None:
     with pytest.raises(ValueError, match="5056 bytes"):
         native(0).load(np.zeros(16, np.uint8))
     with pytest.raises(ValueError, match="seeded CPU"):

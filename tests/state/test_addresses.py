@@ -111,7 +111,9 @@ def test_every_sample_is_that_of_its_batch(sampler: str, folder: Path) -> None:
 @pytest.mark.parametrize("rng", ["torch", "sample"])
 @pytest.mark.parametrize("num_workers", [1, 3])
 @pytest.mark.parametrize("order", ["shuffle", "sharded", "in order"])
-def test_every_sample_behind_a_state_is_that_of_its_batch(order: str, num_workers: int, rng: str, folder: Path) -> None:
+def test_every_sample_after_a_state_equals_that_of_its_batch(
+    order: str, num_workers: int, rng: str, folder: Path
+) -> None:
     loader = seeded_loader(folder, order, rng=rng, seed=None, num_workers=num_workers)
     list(loader)
     set_epoch(loader, 1)
@@ -163,7 +165,7 @@ def test_every_view_of_a_sample_is_given(folder: Path) -> None:
 
 @pytest.mark.parametrize("rng", ["torch", "sample"])
 @pytest.mark.parametrize("order", ["shuffle", "generator", "distributed", "sharded", "in order"])
-def test_batches_behind_a_state_are_those_of_its_epoch(order: str, rng: str, folder: Path) -> None:
+def test_batches_after_a_state_are_those_of_its_epoch(order: str, rng: str, folder: Path) -> None:
     dataset = ImageFolder(str(folder), recipes.training(32))
     arguments: dict[str, Any] = {
         "shuffle": lambda: {"shuffle": True},

@@ -274,7 +274,7 @@ def test_an_index_that_is_none_moves_no_number(num_workers: int, folder: Path) -
     assert 3 < num_failed < 9
 
 
-def test_what_collate_fn_draws_is_of_the_draws_too() -> None:
+def test_draws_of_collate_fn_have_numbers_too() -> None:
     def collate(samples: list[Any]) -> Any:
         return torch.rand(len(samples), 1), [index for _, index in samples]
 
@@ -285,7 +285,7 @@ def test_what_collate_fn_draws_is_of_the_draws_too() -> None:
     assert len(set(found)) == 42
 
 
-def test_what_stands_in_for_a_draw_has_its_number() -> None:
+def test_a_substitute_for_a_draw_has_its_number() -> None:
     candidates = [8]
     loader = loader_of(
         DrawsOrFails(),

@@ -165,7 +165,7 @@ def test_another_process_goes_on(
 
 @pytest.mark.parametrize("num_workers", [1, 2, 4])
 @pytest.mark.parametrize("batch_size", [1, 2, 5])
-def test_a_file_that_fails_before_at_and_behind_the_stop_changes_nothing(
+def test_a_file_that_fails_before_at_and_after_the_stop_changes_nothing(
     faulty_folder: Path, num_workers: int, batch_size: int
 ) -> None:
     dataset = ImageFolder(str(faulty_folder), recipes.training(32))

@@ -30,15 +30,13 @@ def run(run_child: RunChild, folder: Path, call: str) -> str:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_an_interrupt_in_front_of_a_line_of_next_leaves_an_exact_state(
-    folder: Path, run_child: RunChild, case: str
-) -> None:
+def test_an_interrupt_before_a_line_of_next_leaves_an_exact_state(folder: Path, run_child: RunChild, case: str) -> None:
     assert int(run(run_child, folder, f"save_where_interrupted({case}, stride=11)")) > 30
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
-def test_an_interrupt_in_front_of_any_line_of_next_leaves_an_exact_state(
+def test_an_interrupt_before_any_line_of_next_leaves_an_exact_state(
     folder: Path, run_child: RunChild, case: str
 ) -> None:
     assert int(run(run_child, folder, f"save_where_interrupted({case}, stride=1)")) > 30
@@ -62,7 +60,7 @@ def test_an_interrupt_while_bad_samples_are_replaced_leaves_an_exact_state(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", REPAIRED)
-def test_an_interrupt_in_front_of_any_third_line_leaves_an_exact_state_while_bad_samples_are_replaced(
+def test_an_interrupt_before_any_third_line_leaves_an_exact_state_while_bad_samples_are_replaced(
     faulty_folder: Path, run_child: RunChild, case: str
 ) -> None:
     call = f"save_where_interrupted(Case({case}, sampler='sequential'), stride=3)"

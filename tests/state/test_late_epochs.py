@@ -59,7 +59,7 @@ def taken(iterator: Any) -> list[Any]:
 @pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("dataset", DATASETS)
-def test_an_epoch_that_is_set_behind_iter_is_that_of_the_iteration(
+def test_an_epoch_set_after_iter_applies_to_the_iteration(
     dataset: str, sampler: str, num_workers: int, persistent: bool, rng: str, folder: Path
 ) -> None:
     def epochs(*, is_late: bool) -> tuple[list[Any], int]:
@@ -115,7 +115,9 @@ def test_the_loaders_own_set_epoch_counts_as_well(dataset: str, order: str, num_
 @pytest.mark.parametrize("rng", ["torch", "sample"])
 @pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("dataset", ["native", "python"])
-def test_behind_the_first_batch_it_is_that_of_the_next(dataset: str, num_workers: int, rng: str, folder: Path) -> None:
+def test_an_epoch_set_after_the_first_batch_applies_to_the_next_one(
+    dataset: str, num_workers: int, rng: str, folder: Path
+) -> None:
     def run(*, sets: bool) -> tuple[list[Any], list[Any]]:
         seed_program(5)
         loader = loader_of(DATASETS[dataset](folder), sharded(), num_workers, rng)
@@ -134,7 +136,7 @@ def test_behind_the_first_batch_it_is_that_of_the_next(dataset: str, num_workers
 
 @pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("dataset", ["native", "tail", "python"])
-def test_a_state_behind_iter_is_of_the_epoch_that_was_set(dataset: str, num_workers: int, folder: Path) -> None:
+def test_a_state_after_iter_has_the_epoch_that_was_set(dataset: str, num_workers: int, folder: Path) -> None:
     def make() -> Any:
         return loader_of(DATASETS[dataset](folder), sharded(), num_workers)
 
@@ -190,7 +192,7 @@ def test_two_iterations_that_are_begun_at_once_keep_their_epochs(num_workers: in
 
 @pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("dataset", ["native", "python"])
-def test_behind_a_state_of_an_epochs_end_the_next_epoch_is_set_so_too(
+def test_after_a_state_of_an_epochs_end_the_next_epoch_is_set_likewise(
     dataset: str, num_workers: int, folder: Path
 ) -> None:
     def loader() -> Any:

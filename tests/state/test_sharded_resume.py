@@ -84,7 +84,7 @@ def test_other_ranks_go_on_with_the_samples_that_are_left(
 
 
 @pytest.mark.parametrize("next_epoch", [0, 1])
-def test_behind_the_last_batch_the_next_epoch_begins(next_epoch: int, folder: Path) -> None:
+def test_after_the_last_batch_the_next_epoch_begins(next_epoch: int, folder: Path) -> None:
     (loader,) = _loaders(folder, 1, 4, 2)
     list(loader)
     state = loader.state_dict()

@@ -161,7 +161,7 @@ def test_a_state_is_of_the_batch_that_was_handed_out_and_of_none_in_flight(folde
     ("num_workers", "persistent_workers", "transform"),
     [(0, False, "training"), (2, False, "training"), (2, True, "training"), (2, True, "evaluation")],
 )
-def test_behind_the_last_batch_a_state_is_of_the_next_epoch(
+def test_after_the_last_batch_a_state_is_of_the_next_epoch(
     folder: Path, num_workers: int, persistent_workers: bool, transform: str
 ) -> None:
     case = Case(transform, num_workers, persistent_workers, "random with generator, full batches")

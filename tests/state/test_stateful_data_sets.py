@@ -86,7 +86,7 @@ def test_without_workers_a_data_set_that_tells_goes_on() -> None:
         assert_remembered([0, False, 1, "torch", sampler], stop)
 
 
-def test_a_data_set_is_asked_behind_the_batches_where_a_state_begins() -> None:
+def test_a_data_sets_state_is_requested_after_the_batches_at_which_a_saved_state_starts() -> None:
     numbers: list[int] = []
 
     class Noted(Remembers):

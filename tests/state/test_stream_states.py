@@ -88,7 +88,7 @@ def test_workers_whose_parts_end_at_different_times_go_on(stream: str, persisten
 
 @pytest.mark.parametrize("stream", STATEFUL)
 @pytest.mark.parametrize("every", [5, 7, 11])
-def test_workers_that_end_move_the_batches_behind_which_a_stream_is_asked(stream: str, every: int) -> None:
+def test_workers_that_end_move_the_batches_after_which_a_streams_state_is_requested(stream: str, every: int) -> None:
     for stop in range(every, 14):
         assert_stream_exact(StreamCase(stream, 3, False, stop, every=every))
 
@@ -213,7 +213,7 @@ def test_a_stream_without_a_state_is_asked_again_with_a_warning(num_workers: int
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_behind_the_last_batch_nothing_is_left_with_a_warning(num_workers: int) -> None:
+def test_after_the_last_batch_nothing_is_left_with_a_warning(num_workers: int) -> None:
     case = StreamCase("own iterator", num_workers, stop="last")
     stopped = run_stream(case.make_loader(), case)
     assert stopped.state["fastload"]["moment"] == "in an epoch"
@@ -260,13 +260,13 @@ class Recorded(StatefulDataset):
 
 
 @pytest.mark.parametrize(("every", "least", "most"), [(1, 15, 16), (12, 4, 8), (0, 2, 3)])
-def test_a_stream_is_asked_where_a_state_may_begin(every: int, least: int, most: int) -> None:
+def test_a_streams_state_is_requested_where_a_saved_state_may_start(every: int, least: int, most: int) -> None:
     Recorded.asked.clear()
     list(fastload.DataLoader(Recorded(), batch_size=2, num_workers=1, snapshot_every_n_steps=every))
     assert least <= len(Recorded.asked) <= most  # and at the beginning, and at the end, perhaps twice
 
 
-def test_only_what_has_both_methods_tells() -> None:
+def test_only_streams_with_both_methods_report_their_position() -> None:
     class Half(Plain):
         def state_dict(self) -> Any:
             raise AssertionError("one method is of no use")
@@ -298,7 +298,7 @@ def test_before_the_first_iter_a_state_begins_only_data_sets_that_tell() -> None
     assert rest_of(iter(loader)) == whole
 
 
-def test_a_stream_is_asked_for_an_iterator_behind_what_the_program_gave_to_the_device(
+def test_a_streams_iterator_is_requested_after_the_programs_device_work(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     calls: list[str] = []
@@ -333,7 +333,7 @@ def field_refused(loader: Any, state: dict[str, Any]) -> str:
     pytest.fail("the state was loaded")
 
 
-def test_what_does_not_fit_is_named() -> None:
+def test_a_field_that_does_not_fit_is_named() -> None:
     case = StreamCase("stateful data set", 2)
     state = state_of(case)
     user = "_snapshot._worker_snapshots.worker_0."
@@ -352,7 +352,7 @@ def test_what_does_not_fit_is_named() -> None:
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_what_the_users_methods_raise_is_named(num_workers: int) -> None:
+def test_errors_of_the_users_methods_are_named(num_workers: int) -> None:
     class Broken(StatefulDataset):
         def state_dict(self) -> Any:
             raise ValueError("no state today")

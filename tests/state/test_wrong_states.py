@@ -343,7 +343,7 @@ def test_ten_thousand_mutated_states_are_refused_by_name_or_loaded(folder: Path,
     assert sum(assert_mutants(name, folder, range(1000, 1000 + count))) == count
 
 
-def test_a_loader_goes_on_behind_states_that_were_refused(folder: Path) -> None:
+def test_a_loader_goes_on_after_states_that_were_refused(folder: Path) -> None:
     case = Case()
     stopped = run_through(case.make_loader(folder), case)
     loader = case.make_loader(folder)
