@@ -258,7 +258,7 @@ class StagedMemory:
     # ---- to the device ---------------------------------------------------------------------------------------------
 
     def look_ahead(self, batches: Sequence[PlacedBatch]) -> None:
-        """Gives device memory to the next batches, as far as there may be some."""
+        """Gives device memory to the first `prefetch` of the next batches."""
         self._ahead = [batch for batch in batches if isinstance(batch, _StagedBatch)][: self._prefetch]
         for batch in self._ahead:
             try:

@@ -33,7 +33,7 @@ _MOST_DIRECTORIES_AT_ONCE = 64
 
 # A directory that changed less than this before its listing is listed again the next time: a file that was added just
 # afterwards may have left the same time stamp. File systems count in steps of up to 2 s (FAT); the rest allows for a
-# file server whose clock is late.
+# file server whose clock lags.
 SETTLED_AFTER_NS = 60 * 10**9
 
 # Many threads that open directories at once, and signals, may cause these; the directory can be listed alone then.
