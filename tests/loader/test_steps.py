@@ -108,18 +108,18 @@ def test_an_interrupt_costs_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
     from fastload._loader import _steps
 
     iterator = iter(fastload.DataLoader(list(range(12)), batch_size=4, num_workers=1, steps=5))
-    real_keep, found = _steps.keep, []
+    real_append, found = _steps.append_result, []
 
     def interrupted(kept: list[Any], function: Any, *arguments: Any) -> None:
-        real_keep(kept, function, *arguments)
+        real_append(kept, function, *arguments)
         raise Interrupt
 
     for number in range(5):
         if number % 2:
-            monkeypatch.setattr(_steps, "keep", interrupted)
+            monkeypatch.setattr(_steps, "append_result", interrupted)
             with pytest.raises(Interrupt):
                 next(iterator)
-            monkeypatch.setattr(_steps, "keep", real_keep)
+            monkeypatch.setattr(_steps, "append_result", real_append)
         found.append(next(iterator).tolist())
     assert found == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11], [0, 1, 2, 3], [4, 5, 6, 7]]
     assert next(iterator, None) is None
