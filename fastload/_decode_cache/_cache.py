@@ -79,10 +79,7 @@ class Cache:
         self._what = _checked_what(what)
         if max_bytes is None and (large := kinds_of(self)[1:]):
             takes = " and ".join(_TAKES[kind] for kind in large)
-            raise ValueError(
-                f"max_bytes must be given with what={what!r}, which takes {takes}: "
-                f"`fastload cache info --estimate FOLDER --what {large[0]}` says how much that is"
-            )
+            raise ValueError(f"max_bytes must be given with what={what!r}, which takes {takes}")
         self._max_bytes = DEFAULT_MAX_BYTES if max_bytes is None else _checked_size(max_bytes)
         self._validate: Validation = _one_of(validate, "validate", get_args(Validation))
         if not 0 <= spot_checks <= 1:

@@ -34,23 +34,6 @@ def file_system_of(place: Path | int, root: Path = Path("/")) -> str:
     return _type_of(path, read_text(root / "proc/self/mountinfo"))
 
 
-def is_rotating(place: Path, root: Path = Path("/")) -> bool:
-    """Returns whether the system knows that `place` is on a rotating disk.
-
-    Args:
-        place: Existing path.
-        root: Root of the file system with the device files; tests have their own.
-    """
-    device = place.stat().st_dev
-    disk = Path(os.path.realpath(root / f"sys/dev/block/{os.major(device)}:{os.minor(device)}"))
-    # Linux calls a virtual machine's disk rotating, whatever the host has, and so any mapped device on top of it.
-    disks = [Path(os.path.realpath(below)) for below in disk.glob("slaves/*")] or [disk]
-    if any(part.startswith("virtio") for each in disks for part in each.parts):
-        return False
-    # A partition is a folder in the folder of its disk.
-    return any(read_text(folder / "queue/rotational").strip() == "1" for folder in (disk, disk.parent))
-
-
 def _type_of(path: Path, mounts: str) -> str:
     """Returns the type by device number; if no mount has that number (btrfs), by the longest mount above `path`."""
     device = path.stat().st_dev

@@ -27,16 +27,6 @@ def loader_of_folder(root: str, batch_size: int, num_workers: int) -> TorchDataL
     return TorchDataLoader(dataset, batch_size, shuffle=True, num_workers=num_workers)
 
 
-def training_transform() -> Any:
-    """Returns the same steps, for other files.
-
-    Raises:
-        UsageError: torchvision is not installed.
-    """
-    transforms, _ = _torchvision("an estimate")
-    return _training_steps(transforms)
-
-
 def _training_steps(transforms: Any) -> Any:
     steps = [transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip()]
     steps += [transforms.ToTensor(), transforms.Normalize(_MEAN, _STD)]

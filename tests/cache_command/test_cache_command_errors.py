@@ -21,8 +21,7 @@ import pytest
         ),
         (
             ["build", "images", "--what", "coefficients"],
-            "--max-bytes must be given with --what coefficients, which takes about 1.7 times the bytes of the images: "
-            "`fastload cache info --estimate FOLDER --what coefficients` says how much that is\n",
+            "--max-bytes must be given with --what coefficients, which takes about 1.7 times the bytes of the images\n",
         ),
         (["build", "images", "--max-bytes", "1000"], "--max-bytes must be at least 1 MiB (1.05 MB), got "),
         (["build", "images", "--path", "train.py"], "the store in {folder}/train.py cannot be used: it is a file"),
@@ -31,11 +30,6 @@ import pytest
             "which files train.py:own reads is not known: the data set is train.Own (native: torchvision.datasets.",
         ),
         (["info", "store"], "there is no store in {folder}/store: "),
-        (["info", "store", "--estimate", "images"], "--estimate looks at no store: leave out store, or --estimate"),
-        (
-            ["info", "store", "--what", "coefficients"],
-            "--what coefficients goes with --estimate: of a store all kinds ",
-        ),
         (["verify", "train.py"], "the store in {folder}/train.py cannot be used: it is a file"),
         (["clear", "store", "--stale"], "there is no store in {folder}/store: "),
     ],

@@ -16,7 +16,6 @@ import torch.utils.data
 from torchvision.datasets import ImageFolder
 
 import fastload
-from fastload._decode_cache import _file_records, _folder
 from fastload._loader._loader import DataLoader
 from fastload._tools.doctor._timeline import take_timeline
 
@@ -150,39 +149,3 @@ def test_the_loader_is_as_it_was_and_no_thread_is_left(clean_folder: Path) -> No
 def test_invalid_arguments_of_doctor_are_named(arguments: dict[str, Any], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         fastload.doctor(**{"loader": DataLoader([1, 2]), **arguments})
-
-
-def test_a_cache_on_disk_that_keeps_nothing_is_told(
-    clean_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_file_records, "CLOCK_AHEAD_NS", 3600 * 10**9)
-
-    def remarks_on(cache: fastload.Cache) -> list[str]:
-        dataset = ImageFolder(str(clean_folder), recipes.evaluation(40, 32))
-        loader = fastload.DataLoader(dataset, batch_size=2, num_workers=1, cache=cache)
-        report = fastload.doctor(loader, step_seconds=0.05, seconds=0.05)
-        return [remark for remark in report.remarks if "cache" in remark]
-
-    assert remarks_on(fastload.Cache(tmp_path / "fine")) == []
-    full = tmp_path / "full"
-    (full / "v1").mkdir(mode=0o700, parents=True)
-    (full / "v1" / "other").write_bytes(bytes(1 << 20))
-    for what in ("index", "coefficients"):
-        assert remarks_on(fastload.Cache(full, "1MiB", what=what)) == [
-            f"no more is kept in the cache in {str(full)!r}: its max_bytes are used up"
-        ]
-    (tmp_path / "file").touch()
-    with pytest.warns(RuntimeWarning, match="is not used: Not a directory"):
-        assert remarks_on(fastload.Cache(tmp_path / "file")) == [
-            f"the cache in {str(tmp_path / 'file')!r} cannot be used: Not a directory"
-        ]
-    monkeypatch.setattr(_folder, "file_system_of", lambda fd: "nfs4")
-    assert remarks_on(fastload.Cache(tmp_path / "far")) == [
-        f"no more is kept in the cache in {str(tmp_path / 'far')!r}: on nfs4 only `fastload cache build` writes"
-    ]
-    far = fastload.Cache(tmp_path / "far", "1G", what="coefficients")
-    with pytest.warns(RuntimeWarning, match="are neither kept nor used: it is on nfs4"):
-        assert remarks_on(far) == [
-            f"no more is kept in the cache in {str(far.path)!r}: on nfs4 only `fastload cache build` writes",
-            f"coefficients in {str(far.path)!r} cannot be used: it is on nfs4, and must be on a disk of this machine",
-        ]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
-import shutil
 import sys
 import types
 from collections.abc import Mapping
@@ -15,9 +12,6 @@ from typing import Any
 import pytest
 from PIL import Image
 
-import fastload
-from fastload._process._file_system import is_rotating
-from fastload._tools.doctor._cache_remarks import CacheStores
 from fastload._tools.doctor._diagnosis import Evidence, find_cause, remarks
 from fastload._tools.doctor._limits import Limits, find_limits
 from fastload._tools.doctor._machine import examine_machine, find_pools, pools_of_one_thread
@@ -225,104 +219,6 @@ def test_the_files_of_a_data_set_are_read(kind: str, tmp_path: Path) -> None:
 def test_a_data_set_without_files_has_none(dataset: Any) -> None:
     assert examine_storage(dataset) == Storage()
     assert list(Storage().rows()) == [("data", "files", "none", "that its samples open in Python")]
-
-
-DISKS = {
-    "a disk": ("pci0000:00/ata1/block/sda", "", ""),
-    "a partition": ("pci0000:00/ata1/block/sda", "sda1", ""),
-    "a map": ("virtual/block/dm-0", "", "pci0000:00/ata1/block/sda/sda2"),
-    "a virtual disk": ("pci0000:00/virtio1/block/vda", "", ""),
-    "a map onto a virtual disk": ("virtual/block/dm-0", "", "pci0000:00/virtio1/block/vda"),
-}
-
-
-def make_disk(root: Path, kind: str, rotational: str = "1\n") -> None:
-    """Writes to `root` the files with which Linux describes the disk that `root` is on."""
-    disk, partition, below = DISKS[kind]
-    folder = root / "sys/devices" / disk
-    (folder / "queue").mkdir(parents=True)
-    (folder / "queue/rotational").write_text(rotational)
-    (folder / partition).mkdir(exist_ok=True)
-    if below:
-        (root / "sys/devices" / below).mkdir(parents=True)
-        (folder / "slaves").mkdir()
-        (folder / "slaves/one").symlink_to(root / "sys/devices" / below)
-    device = root.stat().st_dev
-    link = root / f"sys/dev/block/{os.major(device)}:{os.minor(device)}"
-    link.parent.mkdir(parents=True)
-    link.symlink_to(folder / partition)
-
-
-@pytest.mark.parametrize("kind", DISKS)
-def test_a_rotating_disk_is_recognised(kind: str, tmp_path: Path) -> None:
-    assert not is_rotating(tmp_path, tmp_path)
-    make_disk(tmp_path, kind)
-    assert is_rotating(tmp_path, tmp_path) == ("virtual" not in kind)
-
-
-def test_a_solid_state_disk_is_not_rotating(tmp_path: Path) -> None:
-    make_disk(tmp_path, "a partition", "0\n")
-    assert not is_rotating(tmp_path, tmp_path)
-
-
-def remarks_on(cache: fastload.Cache, root: Path, data_bytes: float = 0) -> list[str]:
-    """Returns the remarks for a memory of 8 GiB."""
-    stores = CacheStores(cache)
-    return list(stores.remarks(data_bytes, 8 * GIB, root))
-
-
-@pytest.mark.parametrize("what", ["index", "coefficients"])
-def test_a_cache_on_a_rotating_disk_is_remarked_on_where_it_has_coefficients(what: Any, tmp_path: Path) -> None:
-    cache = fastload.Cache(tmp_path / "store", "1G", what=what)
-    assert remarks_on(cache, tmp_path) == []
-    make_disk(tmp_path, "a disk")
-    assert remarks_on(cache, tmp_path) == (
-        [
-            f"the system says that the cache in {str(tmp_path / 'store')!r} is on a rotating disk: reading "
-            "coefficients there may take longer than decoding does"
-        ]
-        if what == "coefficients"
-        else []
-    )
-
-
-def test_a_cache_that_was_removed_meanwhile_is_not_remarked_on(tmp_path: Path) -> None:
-    cache = fastload.Cache(tmp_path / "store", "900T", what="coefficients")
-    stores = CacheStores(cache)
-    shutil.rmtree(cache.path)
-    assert list(stores.remarks(0, 8 * GIB, tmp_path)) == []
-
-
-def test_coefficients_for_which_the_disk_has_no_room_are_remarked_on(tmp_path: Path) -> None:
-    cache = fastload.Cache(tmp_path / "store", "900T", what="coefficients")
-    (remark,) = remarks_on(cache, tmp_path)
-    assert re.fullmatch(
-        r"the cache in '.*/store' may take 900 TB, of which [\d.]+ [kM]B are used, and its disk has [\d.,]+ [GT]B "
-        "free: give a smaller max_bytes, or free space",
-        remark,
-    )
-    assert remarks_on(fastload.Cache(tmp_path / "other", "900T"), tmp_path) == []
-
-
-@pytest.mark.parametrize(
-    ("what", "data_gib", "is_told"),
-    [
-        ("coefficients", 0, False),  # unknown
-        ("coefficients", 6, False),
-        ("coefficients", 7.5, True),
-        ("coefficients", 9, False),  # the files do not fit into memory without the cache either
-        ("index", 7.5, False),
-    ],
-)
-def test_coefficients_that_push_the_files_out_of_memory_are_remarked_on(
-    what: Any, data_gib: float, is_told: bool, tmp_path: Path
-) -> None:
-    cache = fastload.Cache(tmp_path / "store", "1GiB", what=what)
-    told = [
-        "the files, about 8.05 GB, fit into the memory of 8.59 GB, and do not together with a cache of 1.07 GB in "
-        f"{str(tmp_path / 'store')!r}: coefficients that are read from the disk may take longer than decoding does"
-    ]
-    assert remarks_on(cache, tmp_path, data_gib * GIB) == (told if is_told else [])
 
 
 def test_pools_of_opencv_are_found_and_made_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,6 @@ from fastload._loader._current import CurrentLoader
 from fastload._loader._loader import DataLoader
 from fastload._loader._twins import fastload_twin
 from fastload._process._config import TorchDataLoader
-from fastload._tools.doctor._cache_remarks import CacheStores
 from fastload._tools.doctor._diagnosis import Evidence, Finding, find_cause, remarks
 from fastload._tools.doctor._limits import find_limits
 from fastload._tools.doctor._machine import examine_machine, find_pools, pools_of_one_thread
@@ -92,7 +91,6 @@ class _Examination:
     ) -> None:
         self._loader = loader
         self._twin = self._with()
-        self._cache_stores = CacheStores(_cache_setting(self._twin))
         self._seconds = seconds
         self._say = say
         if train_step is not None:
@@ -128,11 +126,7 @@ class _Examination:
             finding=finding,
             before=before,
             after=after,
-            remarks=(
-                *remarks(now, machine.free_bytes),
-                *self._remarks_on_listing(),
-                *self._cache_stores.remarks(storage.data_bytes, machine.memory_bytes),
-            ),
+            remarks=(*remarks(now, machine.free_bytes), *self._remarks_on_listing()),
             machine=machine,
             storage=storage,
             timeline=timeline,

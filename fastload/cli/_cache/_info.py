@@ -1,4 +1,4 @@
-"""``fastload cache info``: what a store has, and what one would bring."""
+"""``fastload cache info``: shows what a store has."""
 
 from __future__ import annotations
 
@@ -11,27 +11,13 @@ from fastload._decode_cache._report import StoreReport, report_of
 from fastload._display._table import Table
 from fastload._display._units import counted, in_bytes, in_percent
 from fastload._process._file_system import is_remote
-from fastload.cli._cache._arguments import (
-    RIGHT,
-    RIGHT_OF_GROUPS,
-    add_shared,
-    add_workers,
-    cache_of,
-    path_of,
-    store_errors,
-    workers_of,
-)
-from fastload.cli._cache._estimate import estimate
-from fastload.cli._cache._files import files_of
-from fastload.cli._cache._kinds import add_what, kind_of, kinds_in
+from fastload.cli._cache._arguments import RIGHT, add_shared, cache_of, path_of, store_errors
+from fastload.cli._cache._kinds import kinds_in
 from fastload.cli._cache._verify import rows_of_unused
-from fastload.cli._console import say, show
-from fastload.cli._errors import DIFFERENT, FINE, UsageError
+from fastload.cli._console import show
+from fastload.cli._errors import FINE
 
-_DESCRIPTION = """Says what a store has on disk; nothing is changed. With --estimate it says instead how large the
-indexes of TARGET's files would be, with --what coefficients their coefficients, too, with --what pixels what the first
-steps of a loader's transform make of them, and measures how much faster later epochs are, by at most 256 of the
-files."""
+_DESCRIPTION = "Shows what a store has on disk, and changes nothing."
 
 _REMOTE = 'of other machines: only "fastload cache build" writes, and only indexes'
 
@@ -41,9 +27,6 @@ def add_to(parts: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = parts.add_parser("info", help="say what a store has", description=_DESCRIPTION)
     parser.add_argument("path", nargs="?", help="folder of the store (default: decode in the cache folder)")
     parser.add_argument("--max-bytes", metavar="SIZE", help="that programs give the store (default: 4GiB)")
-    parser.add_argument("--estimate", metavar="TARGET", help="a folder with images, or script.py:name of a loader")
-    add_what(parser, "what is estimated")
-    add_workers(parser)
     add_shared(parser)
     parser.add_argument("--json", action="store_true", help="print it as JSON")
     parser.set_defaults(run=_run)
@@ -51,10 +34,6 @@ def add_to(parts: Any) -> argparse.ArgumentParser:
 
 
 def _run(options: argparse.Namespace) -> int:
-    if options.estimate is not None:
-        return _show_estimate(options)
-    if options.what != "index":
-        raise UsageError(f"--what {options.what} goes with --estimate: of a store all kinds are told")
     max_bytes = cache_of(options.path, options.max_bytes).max_bytes
     path = path_of(options.path)
     with store_errors(path):
@@ -64,21 +43,6 @@ def _run(options: argparse.Namespace) -> int:
     else:
         show(Table(f"fastload cache info: {path}", list(_rows(report, max_bytes)), right=RIGHT))
     return FINE
-
-
-def _show_estimate(options: argparse.Namespace) -> int:
-    if options.path is not None:
-        raise UsageError(f"--estimate looks at no store: leave out {options.path}, or --estimate")
-    files = files_of(options.estimate)
-    found = estimate(files, workers_of(options), kind_of(options))
-    if options.json:
-        print(json.dumps(found.as_dict(), indent=2))
-    else:
-        title = f"fastload cache info: an estimate for {options.estimate}"
-        show(Table(title, list(found.rows()), right=RIGHT_OF_GROUPS))
-        if not found.is_equal:
-            say("  nothing was measured, because the batches differ")
-    return FINE if found.is_equal else DIFFERENT
 
 
 def _rows(report: StoreReport, max_bytes: int) -> Iterator[tuple[str, ...]]:

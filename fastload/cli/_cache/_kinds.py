@@ -102,11 +102,6 @@ def kind_of(options: argparse.Namespace) -> Kind:
     return next(kind for kind in _ALL if kind.name == options.what)
 
 
-def up_to(kind: Kind) -> tuple[Kind, ...]:
-    """It, and what a store has besides: indexes are part of any."""
-    return (_INDEX,) if kind is _INDEX else (_INDEX, kind)
-
-
 def kinds_in(report: StoreReport) -> tuple[Kind, ...]:
     """Those of which a store has records; of an empty one that of any store."""
     return tuple(kind for kind in _ALL if report.of(kind.name).num_records) or _ALL[:1]
