@@ -16,7 +16,7 @@ from benchmarks import __main__ as command
 from benchmarks import _turns, second_epoch
 from benchmarks.second_epoch import CASES
 from fastload import _native
-from fastload._decode_cache import _file_records
+from fastload._decode_cache import _build
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -30,7 +30,7 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def files_are_old_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_file_records, "CLOCK_AHEAD_NS", 3600 * 10**9)
+    monkeypatch.setattr(_build, "CLOCK_AHEAD_NS", 3600 * 10**9)
     monkeypatch.setattr(second_epoch, "_SETTLING_SECONDS", 0)
 
 

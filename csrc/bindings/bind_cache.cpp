@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <memory>
 #include <new>
 #include <string>
@@ -15,17 +16,16 @@
 #include "bindings/bindings.h"
 #include "bindings/class.h"
 #include "bindings/without_gil.h"
+#include "engine/cache/built_records.h"
 #include "engine/cache/decode_cache.h"
 #include "engine/cache/file_record_cache.h"
 #include "engine/cache/index_record.h"
 #include "engine/cache/process_index_table.h"
-#include "engine/cache/record_kinds.h"
+#include "engine/cache/record_build.h"
 #include "engine/cache/record_store.h"
 #include "engine/cache/store_report.h"
 #include "engine/fork_guard.h"
-#include "engine/sample/coefficient_builder.h"
-#include "engine/sample/index_builder.h"
-#include "engine/sample/pixel_builder.h"
+#include "engine/sample/record_builder.h"
 #include "kernels/dispatch.h"
 
 namespace py = pybind11;
@@ -33,7 +33,8 @@ namespace py = pybind11;
 namespace fastload {
 namespace {
 
-// Of this process and those forked from it; whoever knows it could make files that have each other's records.
+// The key of this process and those forked from it. With a known key somebody could make files that get each other's
+// records.
 const HashKey* process_hash_key() {
     static const std::unique_ptr<const HashKey> key = [] {
         auto made = std::make_unique<HashKey>();
@@ -63,13 +64,21 @@ std::shared_ptr<DecodeCache> make_cache(std::uint64_t expected_samples) {
     throw py::error_already_set();
 }
 
+py::dict to_dict(std::initializer_list<std::pair<const char*, std::int64_t>> fields) {
+    py::dict result;
+    for (const auto& [name, value] : fields) result[name] = value;
+    return result;
+}
+
+std::int64_t number(std::uint64_t value) noexcept { return static_cast<std::int64_t>(value); }
+
 py::bytes random_store_key() {
     HashKey key;
     if (const Status status = HashKey::random(&key); !status.is_ok()) throw_os_error(status.system_errno);
     return {reinterpret_cast<const char*>(key.words.data()), sizeof key.words};
 }
 
-// In a process forked since it is leaked, see Note [after fork].
+// In a process forked since then the store is leaked, see Note [after fork].
 struct StoreDelete {
     std::uint32_t generation = fork_generation();
 
@@ -82,24 +91,43 @@ struct StoreDelete {
     }
 };
 
-KindRules rules_of(const std::string& kind, std::uint64_t max_bytes) {
-    for (const KindRules& rules : {index_rules(), coefficient_rules(max_bytes), pixel_rules(max_bytes)}) {
-        if (kind == record_kind_name(rules.kind)) return rules;
+RecordKind kind_of(const std::string& name) {
+    for (const RecordKind kind : {RecordKind::kIndex, RecordKind::kCoefficients, RecordKind::kPixels}) {
+        if (name == record_kind_name(kind)) return kind;
     }
-    throw py::value_error("no kind of records is called " + kind);
+    throw py::value_error("no kind of records is called " + name);
 }
 
-// `max_file_bytes`: 0 for what the kind has.
-std::shared_ptr<RecordStore> open_store(int folder, const py::bytes& key, std::uint64_t max_bytes, bool is_shared,
-                                        bool may_write, const std::string& kind, std::uint64_t max_file_bytes) {
-    KindRules rules = rules_of(kind, max_bytes);
-    if (max_file_bytes != 0) rules.max_file_bytes = max_file_bytes;
+UniqueFd duplicate(int folder) {
     UniqueFd own(::fcntl(folder, F_DUPFD_CLOEXEC, 0));
     if (!own.is_open()) throw_os_error(errno);
+    return own;
+}
+
+std::shared_ptr<RecordStore> open_store(int folder, const py::bytes& key, std::uint64_t max_bytes, bool may_write,
+                                        std::uint64_t max_file_bytes) {
     const std::shared_ptr<RecordStore> store(
-        new RecordStore(std::move(own), hash_key_of(key), rules, max_bytes, is_shared, may_write), StoreDelete());
+        new RecordStore(duplicate(folder), hash_key_of(key), max_bytes, may_write, max_file_bytes), StoreDelete());
     if (const int error = without_gil([&store] { return store->open(); }); error != 0) throw_os_error(error);
     return store;
+}
+
+std::shared_ptr<BuiltRecords> open_built_records(int folder, const py::bytes& key, const std::string& kind) {
+    auto records = std::make_shared<BuiltRecords>(duplicate(folder), hash_key_of(key), kind_of(kind));
+    if (const int error = without_gil([&records] { return records->open(); }); error != 0) throw_os_error(error);
+    return records;
+}
+
+std::shared_ptr<RecordBuild> begin_build(std::shared_ptr<BuiltRecords> records, std::uint64_t max_bytes,
+                                         std::uint64_t max_file_bytes) {
+    return without_gil([&] { return std::make_shared<RecordBuild>(std::move(records), max_bytes, max_file_bytes); });
+}
+
+void finish_build(RecordBuild& build) {
+    without_gil([&build] {
+        build.finish();
+        return 0;
+    });
 }
 
 void run_store(const std::shared_ptr<RecordStore>& store) {
@@ -119,61 +147,52 @@ std::shared_ptr<DecodeCache> make_store_cache(const std::shared_ptr<RecordStore>
     return std::make_shared<DecodeCache>(store->key(), store, expected_samples, std::move(files));
 }
 
-std::shared_ptr<FileRecordCache> make_file_record_cache(std::shared_ptr<RecordStore> store,
-                                                        const std::string& validation, std::uint32_t check_interval,
-                                                        std::int64_t clock_ahead_ns) {
-    constexpr std::pair<const char*, Validation> kNames[] = {
-        {"stat", Validation::kStat}, {"content", Validation::kContent}, {"trust", Validation::kTrust}};
-    for (const auto& [name, value] : kNames) {
-        if (validation == name)
-            return std::make_shared<FileRecordCache>(std::move(store), value, check_interval, clock_ahead_ns);
+std::shared_ptr<FileRecordCache> make_file_record_cache(std::shared_ptr<BuiltRecords> records,
+                                                        const std::string& validation, std::uint32_t check_interval) {
+    if (validation != "stat" && validation != "content") {
+        throw py::value_error("no validation is called " + validation);
     }
-    throw py::value_error("no validation is called " + validation);
+    const Validation value = validation == "stat" ? Validation::kStat : Validation::kContent;
+    return std::make_shared<FileRecordCache>(std::move(records), value, check_interval);
 }
 
 py::dict counters_of_files(const FileRecordCache& cache) {
     const FileRecordCounters counters = cache.counters();
-    py::dict result;
-    result["hits"] = counters.hits;
-    result["misses"] = counters.misses;
-    result["stale"] = counters.stale;
-    result["damaged"] = counters.damaged;
-    result["kept"] = counters.kept;
-    result["dropped"] = counters.dropped;
-    result["checks"] = counters.checks;
-    result["mismatches"] = counters.mismatches;
-    return result;
+    return to_dict({{"hits", number(counters.hits)},
+                    {"misses", number(counters.misses)},
+                    {"stale", number(counters.stale)},
+                    {"damaged", number(counters.damaged)},
+                    {"checks", number(counters.checks)},
+                    {"mismatches", number(counters.mismatches)}});
 }
 
-// Seconds an image by its record, and by its file; None while records are not slower.
-py::object slow_pace_of(const FileRecordCache& cache) {
-    if (!cache.pace().is_slower()) return py::none();
-    const PaceFigures figures = cache.pace().figures();
-    return py::make_tuple(figures.hit_ns * 1e-9, figures.file_ns * 1e-9);
+py::dict counters_of_built(const BuiltRecords& records) {
+    const BuiltCounters counters = records.counters();
+    return to_dict({{"records", number(counters.records)},
+                    {"memory_bytes", number(counters.memory_bytes)},
+                    {"bytes_read", number(counters.bytes_read)},
+                    {"damaged", number(counters.damaged)},
+                    {"read_error", counters.read_error}});
 }
 
 py::dict counters_of_store(const RecordStore& store) {
     const StoreCounters counters = store.counters();
-    py::dict result;
-    result["records"] = counters.records;
-    result["memory_bytes"] = counters.memory_bytes;
-    result["used_bytes"] = store.used_bytes();
-    result["bytes_read"] = counters.bytes_read;
-    result["bytes_written"] = counters.bytes_written;
-    result["damaged"] = counters.damaged;
-    result["write_error"] = counters.write_error;
-    result["read_error"] = counters.read_error;
-    return result;
+    return to_dict({{"records", number(counters.records)},
+                    {"memory_bytes", number(counters.memory_bytes)},
+                    {"used_bytes", number(store.used_bytes())},
+                    {"bytes_read", number(counters.bytes_read)},
+                    {"bytes_written", number(counters.bytes_written)},
+                    {"damaged", number(counters.damaged)},
+                    {"write_error", counters.write_error},
+                    {"read_error", counters.read_error}});
 }
 
 py::dict counters_of(const DecodeCache& cache) {
     const CacheCounters counters = cache.counters();
-    py::dict result;
-    result["cache_hits"] = counters.hits;
-    result["cache_misses"] = counters.misses;
-    result["cache_mismatches"] = counters.mismatches;
-    result["cache_dropped"] = counters.dropped;
-    return result;
+    return to_dict({{"cache_hits", number(counters.hits)},
+                    {"cache_misses", number(counters.misses)},
+                    {"cache_mismatches", number(counters.mismatches)},
+                    {"cache_dropped", number(counters.dropped)}});
 }
 
 py::tuple key_of(const DecodeCache& cache, const py::bytes& contents) {
@@ -183,11 +202,9 @@ py::tuple key_of(const DecodeCache& cache, const py::bytes& contents) {
 
 py::dict index_memory() {
     const IndexTable::Counts counts = process_table().counts();
-    py::dict result;
-    result["records"] = counts.records;
-    result["record_bytes"] = counts.record_bytes;
-    result["memory_bytes"] = counts.memory_bytes;
-    return result;
+    return to_dict({{"records", number(counts.records)},
+                    {"record_bytes", number(counts.record_bytes)},
+                    {"memory_bytes", number(counts.memory_bytes)}});
 }
 
 const char* verdict_name(RecordFileVerdict verdict) noexcept {
@@ -204,31 +221,31 @@ const char* verdict_name(RecordFileVerdict verdict) noexcept {
     return "failed";
 }
 
-py::list report_of_store(const std::shared_ptr<RecordStore>& store, bool reads_records) {
-    std::vector<StoreFileReport> files;
-    const auto is_whole = [&store](const ContentKey& key, ByteSpan record) {
+py::list report_records(int folder, const py::bytes& key_bytes, const std::string& kind_name, bool reads_records) {
+    const std::unique_ptr<const HashKey> key = hash_key_of(key_bytes);
+    const StorePlace place = {folder, kind_of(kind_name), key.get(), 0};
+    const auto is_whole = [&](const ContentKey& record_key, ByteSpan record) {
         ByteSpan packed;
-        return store->place().kind == RecordKind::kIndex
-                   ? open_index_record(store->key(), key, record, &packed)
-                   : is_whole_file_record(store->place().kind, store->key(), key, record);
+        return place.kind == RecordKind::kIndex ? open_index_record(*key, record_key, record, &packed)
+                                                : is_whole_file_record(place.kind, *key, record_key, record);
     };
     const RecordCheck check = reads_records ? RecordCheck(is_whole) : RecordCheck();
-    if (const int error = without_gil([&] { return report_store(store->place(), check, &files); }); error != 0) {
+    std::vector<StoreFileReport> files;
+    if (const int error = without_gil([&] { return report_store(place, check, &files); }); error != 0) {
         throw_os_error(error);
     }
     py::list result;
     for (const StoreFileReport& file : files) {
-        py::dict row;
+        py::dict row = to_dict({{"error", file.error},
+                                {"records", number(file.records)},
+                                {"live_records", number(file.live_records)},
+                                {"live_bytes", number(file.live_bytes)},
+                                {"dead_bytes", number(file.dead_bytes)},
+                                {"file_bytes", number(file.file_bytes)},
+                                {"damaged", number(file.damaged)}});
         row["name"] = file.name;
         row["verdict"] = verdict_name(file.verdict);
-        row["error"] = file.error;
         row["has_writer"] = file.has_writer;
-        row["records"] = file.records;
-        row["live_records"] = file.live_records;
-        row["live_bytes"] = file.live_bytes;
-        row["dead_bytes"] = file.dead_bytes;
-        row["file_bytes"] = file.file_bytes;
-        row["damaged"] = file.damaged;
         result.append(row);
     }
     return result;
@@ -256,33 +273,42 @@ const char* outcome_name(BuildOutcome outcome) noexcept {
     return "unread";
 }
 
-template <typename Builder, typename... Others>
-std::unique_ptr<Builder> make_builder(std::shared_ptr<DecodeCache> cache, std::uint64_t max_file_bytes,
-                                      std::int64_t max_pixels, const Others&... others) {
-    NativeWorkerOptions options;
-    options.decode_limits.max_pixels = max_pixels;
-    options.max_file_bytes = max_file_bytes;
-    options.cache = std::move(cache);
-    return std::make_unique<Builder>(*select_kernel_table(), options, others...);
+std::unique_ptr<RecordBuilder> index_builder(std::shared_ptr<DecodeCache> cache, std::uint64_t max_file_bytes,
+                                             std::uint64_t max_pixels) {
+    return make_index_builder(*select_kernel_table(), options_of(max_file_bytes, max_pixels, true, std::move(cache)));
 }
 
-template <typename Builder, Status (Builder::*kWork)(ByteSpan, BuildOutcome*) noexcept>
-const char* run_builder(Builder& builder, const py::bytes& path) {
-    const ByteSpan name = span_of(path);
+std::unique_ptr<RecordBuilder> file_record_builder(std::shared_ptr<BuiltRecords> records,
+                                                   std::shared_ptr<RecordBuild> build,
+                                                   std::shared_ptr<FirstSteps> first_steps,
+                                                   std::uint64_t max_file_bytes, std::uint64_t max_pixels,
+                                                   bool is_native_jpeg_allowed, std::int64_t clock_ahead_ns) {
+    if ((records->kind() == RecordKind::kPixels) != (first_steps != nullptr)) {
+        throw py::value_error("first_steps go with pixels, and with nothing else");
+    }
+    return make_file_record_builder(*select_kernel_table(),
+                                    options_of(max_file_bytes, max_pixels, is_native_jpeg_allowed),
+                                    {std::move(records), std::move(build), std::move(first_steps), clock_ahead_ns});
+}
+
+template <typename Work>
+const char* outcome_of(const Work& work) {
     BuildOutcome outcome = BuildOutcome::kUnread;
-    const Status status = without_gil([&] { return (builder.*kWork)(name, &outcome); });
+    const Status status = without_gil([&] { return work(&outcome); });
     if (status.code == StatusCode::kOutOfMemory) throw std::bad_alloc();
     return outcome_name(outcome);
 }
 
-// `Others` is what it needs besides, by the names `others`.
-template <typename Builder, typename... Others, typename... Names>
-void bind_builder(py::module_& m, const char* name, Names... others) {
-    Class<Builder>(m, name)
-        .def(py::init(&make_builder<Builder, Others...>), py::arg("cache"), py::arg("max_file_bytes"),
-             py::arg("max_pixels"), others...)
-        .def("build", &run_builder<Builder, &Builder::build>, py::arg("path"))
-        .def("compare", &run_builder<Builder, &Builder::compare>, py::arg("path"));
+template <Status (RecordBuilder::*kWork)(ByteSpan, BuildOutcome*) noexcept>
+const char* run_with_file(RecordBuilder& builder, const py::bytes& path) {
+    const ByteSpan name = span_of(path);
+    return outcome_of([&](BuildOutcome* outcome) { return (builder.*kWork)(name, outcome); });
+}
+
+template <Status (RecordBuilder::*kWork)(const PackedImageView&, BuildOutcome*) noexcept>
+const char* run_with_pixels(RecordBuilder& builder, const py::buffer& pixels, std::int32_t width, std::int32_t height) {
+    const PackedImageView rgb = view_packed(pixels, width, height);
+    return outcome_of([&](BuildOutcome* outcome) { return (builder.*kWork)(rgb, outcome); });
 }
 
 }  // namespace
@@ -308,22 +334,38 @@ void bind_cache(py::module_& m) {
         .def("end_epoch", &RecordStore::end_epoch)
         .def("flush", &flush_store, py::arg("timeout_seconds"))
         .def("counters", &counters_of_store)
-        .def("report", &report_of_store, py::arg("reads_records"))
         .def("make_decode_cache", &make_store_cache, py::arg("expected_samples"), py::arg("files") = nullptr);
+    Class<BuiltRecords, std::shared_ptr<BuiltRecords>>(m, "BuiltRecords")
+        .def("is_current", &BuiltRecords::is_current)
+        .def("counters", &counters_of_built);
+    Class<RecordBuild, std::shared_ptr<RecordBuild>>(m, "RecordBuild")
+        .def("finish", &finish_build)
+        .def_property_readonly("error", &RecordBuild::error)
+        .def_property_readonly("num_records", &RecordBuild::num_records)
+        .def_property_readonly("bytes_written", &RecordBuild::bytes_written);
     Class<FileRecordCache, std::shared_ptr<FileRecordCache>>(m, "FileRecordCache")
-        .def(py::init(&make_file_record_cache), py::arg("store"), py::arg("validation"), py::arg("check_interval"),
-             py::arg("clock_ahead_ns") = 0)
+        .def(py::init(&make_file_record_cache), py::arg("records"), py::arg("validation"), py::arg("check_interval"))
         .def("counters", &counters_of_files)
-        .def("begin_epoch", [](FileRecordCache& cache) { cache.pace().begin_epoch(); })
-        .def_property_readonly("slow_pace", &slow_pace_of)
         .def_property_readonly("is_on", &FileRecordCache::is_on)
         .def_property_readonly("mismatched_path",
                                [](const FileRecordCache& cache) { return py::bytes(cache.mismatched_path()); });
-    bind_builder<IndexBuilder>(m, "IndexBuilder");
-    bind_builder<CoefficientBuilder>(m, "CoefficientBuilder");
-    bind_builder<PixelBuilder, std::shared_ptr<FirstSteps>>(m, "PixelBuilder", py::arg("first_steps"));
+    Class<RecordBuilder>(m, "RecordBuilder")
+        .def("build", &run_with_file<&RecordBuilder::build>, py::arg("path"))
+        .def("build_with_pixels", &run_with_pixels<&RecordBuilder::build_with_pixels>, py::arg("pixels"),
+             py::arg("width"), py::arg("height"))
+        .def("compare", &run_with_file<&RecordBuilder::compare>, py::arg("path"))
+        .def("compare_with_pixels", &run_with_pixels<&RecordBuilder::compare_with_pixels>, py::arg("pixels"),
+             py::arg("width"), py::arg("height"));
+    m.def("make_index_builder", &index_builder, py::arg("cache"), py::arg("max_file_bytes"), py::arg("max_pixels"));
+    m.def("make_file_record_builder", &file_record_builder, py::arg("records"), py::arg("build"),
+          py::arg("first_steps"), py::arg("max_file_bytes"), py::arg("max_pixels"), py::arg("native_jpeg"),
+          py::arg("clock_ahead_ns") = 0);
     m.def("open_record_store", &open_store, py::arg("folder"), py::arg("key"), py::arg("max_bytes"),
-          py::arg("is_shared"), py::arg("may_write"), py::arg("kind") = "index", py::arg("max_file_bytes") = 0);
+          py::arg("may_write"), py::arg("max_file_bytes") = 0);
+    m.def("open_built_records", &open_built_records, py::arg("folder"), py::arg("key"), py::arg("kind"));
+    m.def("begin_build", &begin_build, py::arg("records"), py::arg("max_bytes"), py::arg("max_file_bytes") = 0);
+    m.def("report_records", &report_records, py::arg("folder"), py::arg("key"), py::arg("kind"),
+          py::arg("reads_records"));
     m.def("random_store_key", &random_store_key);
     m.attr("STORE_KEY_BYTES") = sizeof HashKey::words;
     m.def("make_decode_cache", &make_cache, py::arg("expected_samples"));

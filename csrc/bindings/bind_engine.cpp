@@ -227,7 +227,7 @@ class SampleDecoderHandle {
     // `opened` is the result of read_open(), or empty.
     py::object run_bytes(const py::bytes& contents, const Plan& plan, DrawSource& draws, const BatchRows* rows,
                          std::size_t row, const py::bytes& opened) {
-        OpenedVersion version;
+        FileVersion version;
         const ByteSpan given = span_of(opened);
         const bool is_of_file = given.size() == sizeof version;
         if (is_of_file) std::memcpy(&version, given.data(), sizeof version);
@@ -275,7 +275,7 @@ class SampleDecoderHandle {
             py::reinterpret_steal<py::bytes>(PyBytes_FromStringAndSize(nullptr, static_cast<py::ssize_t>(size)));
         if (!contents) throw py::error_already_set();
         auto* const bytes = reinterpret_cast<std::uint8_t*>(PyBytes_AS_STRING(contents.ptr()));
-        OpenedVersion version;
+        FileVersion version;
         bool is_of_file = false;
         bool is_read = false;
         const ByteSpan name = span_of(path);

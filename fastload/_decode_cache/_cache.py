@@ -2,63 +2,73 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Iterable
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Protocol, get_args
 
 from fastload import _native
+from fastload._decode_cache._build import ImageFiles, begin_build
+from fastload._decode_cache._builders import FileRun
 from fastload._decode_cache._store import KINDS, RecordKind, StorePlace
-from fastload._display._units import bytes_of, in_bytes
+from fastload._display._progress import Progress
+from fastload._display._units import bytes_of, counted, in_bytes
 from fastload._process import _config
+from fastload._process._processors import num_auto_workers
 
-# Of five million photographs of ImageNet's kind.
+# Enough for five million photographs of ImageNet's kind.
 DEFAULT_MAX_BYTES = 4 << 30
 
 
 What = RecordKind | tuple[RecordKind, ...]
-Validation = Literal["stat", "content", "trust"]
+Validation = Literal["stat", "content"]
 _TAKES = {
     "coefficients": "about 1.7 times the bytes of the images",
     "pixels": "3 bytes for each pixel of an image before the first random step, 150 kB for one of 224 x 224",
 }
 
 
+class LoaderOfFiles(Protocol):
+    """A loader that can say which files it reads, as fastload.DataLoader can."""
+
+    def _why_no_pixels(self) -> str | None: ...
+    def _image_files(self, kind: RecordKind) -> ImageFiles: ...
+
+
 class Cache:
     """A store on disk: what decoding a file leaves behind is there in the next run, and for other processes.
 
-    Every process that names the same folder uses and fills it: the ranks of a machine, later runs, other programs.
-    Batches are the same with and without it, and so are errors and warnings. Nothing is ever evicted: once
-    `max_bytes` are used up, what is there stays, and nothing more is kept.
+    Every process that names the same folder uses it: the ranks of a machine, later runs, other programs. Batches are
+    the same with and without it, and so are errors and warnings. Nothing is ever evicted: once `max_bytes` are used
+    up, what is there stays, and nothing more is kept.
 
-    What is kept is an index of each JPEG file by its contents: where the decoder may begin. A file that changes is
-    another file; no rule about times or names is needed. With ``what="coefficients"`` the coefficients of the files
-    are kept as well, which leaves the larger part of decoding away and takes about 1.7 times the files' bytes. They are
-    found by path, and believed while size, times and inode of the file are what they were. With ``what="pixels"`` it
-    is the image as it stands before the first random step of the transform, by path and by these steps; so it is for
-    transforms that begin with a Resize or a crop that draws nothing, as those of evaluation do. With several of them,
-    ``what=("coefficients", "pixels")``, one cache is for loaders of both sorts: pixels are kept for a loader that has
-    such steps, coefficients for any other.
+    Every store keeps an index of each JPEG file by its contents: the places where the decoder may begin. Loaders write
+    indexes while they run. A file that changes is another file; no rule about times or names is needed.
+
+    A store with ``what="coefficients"`` has the coefficients of the files as well, which leaves out the larger part of
+    decoding and takes about 1.7 times the files' bytes. Loaders only read them; ``fill(loader)`` or ``fastload cache
+    build`` writes them before training. They are found by path, and believed while size, times and inode of the file
+    are what they were. ``what="pixels"`` means the image as it stands before the first random step of the transform,
+    by path and by these steps; so it is for transforms that begin with a Resize or a crop that draws nothing, as
+    evaluations do. With ``what=("coefficients", "pixels")`` one cache serves loaders of both sorts: pixels for a loader
+    that has such steps, coefficients for any other.
 
     Args:
         path: Folder on a local disk; made where there is none. None: ``decode`` in the cache folder
             ($FASTLOAD_CACHE, else fastload in $XDG_CACHE_HOME or ~/.cache). On a network file system loaders only
-            read, and ``fastload cache build`` writes; coefficients are neither written nor read there.
-        max_bytes: That all files in it may take together, as a number or as "200G" or "1.5TiB". None: 4 GiB, an index
-            of each of 4 million photographs; to be given with ``what="coefficients"``.
+            read, and ``fastload cache build`` writes; coefficients and pixels are neither written nor read there.
+        max_bytes: Limit of all files in it together, as a number or as "200G" or "1.5TiB". None: 4 GiB, an index
+            of each of 4 million photographs; required with coefficients or pixels.
         what: "index", "coefficients" or "pixels", or a tuple of these; the index is always part of it, and serves the
             images for which there is no room.
         validate: When coefficients and pixels are believed. "stat": the file has the size, times and inode that it
             had. On a file server it is opened for that; on FUSE, whose times may stand still, nothing is believed.
-            "content": it is read, too, and must have the same bytes. "trust": as "stat", without opening and on FUSE,
-            on your word.
-        spot_checks: The share of images that are decoded from their files as well, and compared. The first difference
-            ends the use of coefficients and pixels in the process, with a warning.
-        shared: Whether folders and files of other users are believed. Who can write to them can make wrong images.
+            "content": the file is read, too, and must have the same bytes.
 
     Raises:
-        ValueError: `max_bytes` is no size, below 1 MiB or missing; `what`, `validate` or `spot_checks` is none of
-            those above.
+        ValueError: `max_bytes` is no size, below 1 MiB or missing; `what` or `validate` is none of those above.
 
     Example:
         >>> loader = fastload.DataLoader(dataset, batch_size=4, cache=fastload.Cache("/tmp/decode-cache"))
@@ -72,8 +82,6 @@ class Cache:
         max_bytes: int | str | None = None,
         what: RecordKind | Iterable[RecordKind] = "index",
         validate: Validation = "stat",
-        spot_checks: float = 1 / 256,
-        shared: bool = False,
     ) -> None:
         self._path = None if path is None else Path(os.path.abspath(os.path.expanduser(os.fspath(path))))  # noqa: PTH100, PTH111
         self._what = _checked_what(what)
@@ -82,10 +90,6 @@ class Cache:
             raise ValueError(f"max_bytes must be given with what={what!r}, which takes {takes}")
         self._max_bytes = DEFAULT_MAX_BYTES if max_bytes is None else _checked_size(max_bytes)
         self._validate: Validation = _one_of(validate, "validate", get_args(Validation))
-        if not 0 <= spot_checks <= 1:
-            raise ValueError(f"spot_checks must be a share from 0 to 1, got {spot_checks!r}")
-        self._spot_checks = float(spot_checks)
-        self._shared = bool(shared)
 
     @property
     def path(self) -> Path:
@@ -98,32 +102,65 @@ class Cache:
 
     @property
     def max_bytes(self) -> int:
-        """That all its files may take together."""
+        """The limit of all its files together."""
         return self._max_bytes
 
     @property
     def what(self) -> What:
-        """What is kept: the name of a kind, or a tuple of names."""
+        """The kinds of records: the name of one, or a tuple of names."""
         return self._what
 
     @property
     def validate(self) -> Validation:
-        """When coefficients are believed."""
+        """The rule by which coefficients and pixels are believed."""
         return self._validate
 
-    @property
-    def spot_checks(self) -> float:
-        """The share of images by coefficients that are compared."""
-        return self._spot_checks
+    def fill(self, loader: LoaderOfFiles, progress: bool = True) -> int:
+        """Writes the records of all files that `loader` reads, as ``fastload cache build`` does.
 
-    @property
-    def shared(self) -> bool:
-        """Whether files of other users are believed."""
-        return self._shared
+        The records are those that this loader uses: indexes, coefficients or pixels. Files whose records are there are
+        passed over, so a build that was interrupted goes on; what was made is published in any case. Call it before
+        training, in one process. The next epoch of the loader finds the records.
+
+        Args:
+            loader: fastload.DataLoader over files, with this cache or another one.
+            progress: Whether standard error shows the progress, if it takes longer than two seconds.
+
+        Returns:
+            Number of files that have a record now. A warning says why others have none.
+
+        Raises:
+            TypeError: `loader` is no fastload.DataLoader.
+            ValueError: It is not known which files the loader reads, or pixels are asked for and not worth keeping.
+            OSError: The store cannot be opened or written to.
+
+        Example:
+            >>> cache = fastload.Cache("/tmp/decode-cache", "1G", what="coefficients")
+            >>> loader = fastload.DataLoader(dataset, batch_size=4, cache=cache)
+            >>> num_known = cache.fill(loader, progress=False)
+        """
+        if not callable(getattr(loader, "_image_files", None)):
+            raise TypeError(f"loader must be a fastload.DataLoader, got {type(loader).__name__}")
+        used = for_loader(self, loader._why_no_pixels)
+        kind = kinds_of(used)[-1]
+        files = loader._image_files(kind)
+        build = begin_build(self.path, self.max_bytes, kind, files)
+        try:
+            run = FileRun(
+                files.paths, [build.action() for _ in range(num_auto_workers())], lambda: build.trouble() is not None
+            )
+            with _progress(f"filling {self.path}", progress) as advance:
+                run.run(advance)
+        finally:
+            build.close()
+        num_known = build.num_kept(run.counts["kept"]) + run.counts["known"] + run.counts["different"]
+        if (left := len(files.paths) - num_known - run.counts["none"]) > 0:
+            _warn_of_rest(left, kind, build.trouble(), run)
+        return num_known
 
     @staticmethod
     def clear_memory() -> None:
-        """Lets go of all indexes that this process has in memory, which are those of ``cache="auto"``.
+        """Releases all indexes that this process has in memory, which ``cache="auto"`` keeps.
 
         Example:
             >>> fastload.Cache.clear_memory()
@@ -132,7 +169,7 @@ class Cache:
 
     def __repr__(self) -> str:
         path = "" if self._path is None else f"{str(self._path)!r}, "
-        defaults = {"what": "index", "validate": "stat", "spot_checks": 1 / 256, "shared": False}
+        defaults = {"what": "index", "validate": "stat"}
         named = [name for name, value in defaults.items() if getattr(self, name) != value]
         others = "".join(f", {name}={getattr(self, name)!r}" for name in named)
         return f"Cache({path}max_bytes={self._max_bytes}{others})"
@@ -147,10 +184,10 @@ class Cache:
         return Cache, self._arguments()
 
     def _only(self, kind: RecordKind) -> Cache:
-        return Cache(self._path, self._max_bytes, kind, self._validate, self._spot_checks, self._shared)
+        return Cache(self._path, self._max_bytes, kind, self._validate)
 
     def _arguments(self) -> tuple[Any, ...]:
-        return self._path, self._max_bytes, self._what, self._validate, self._spot_checks, self._shared
+        return self._path, self._max_bytes, self._what, self._validate
 
 
 class NoPixelsError(ValueError):
@@ -168,13 +205,13 @@ class NoPixelsError(ValueError):
 
 
 def kinds_of(cache: Cache) -> tuple[RecordKind, ...]:
-    """Of all records in it, indexes first."""
+    """Returns the kinds of all records in it, indexes first."""
     asked = (cache.what,) if isinstance(cache.what, str) else cache.what
     return tuple(kind for kind in KINDS if kind == "index" or kind in asked)
 
 
 def for_loader(setting: Any, why_no_pixels: Callable[[], str | None]) -> Any:
-    """What counts of a loader's argument for that loader, which uses one kind besides indexes.
+    """Returns a loader's argument as it counts for that loader, which uses one kind besides indexes.
 
     Args:
         setting: A Cache, or another value, which is returned.
@@ -187,17 +224,17 @@ def for_loader(setting: Any, why_no_pixels: Callable[[], str | None]) -> Any:
 
 
 def is_of_pixels(setting: object) -> bool:
-    """Whether what counts for a loader is pixels."""
+    """Returns whether a loader's setting means pixels."""
     return isinstance(setting, Cache) and setting.what == "pixels"
 
 
-def place_of(cache: Cache, kind: RecordKind = "index") -> StorePlace:
-    """Where its store of this kind is. Raises RuntimeError where that is nowhere."""
-    return StorePlace(cache.path, cache.max_bytes, cache.shared, kind)
+def place_of(cache: Cache) -> StorePlace:
+    """Returns the place of its store. Raises RuntimeError where there is none."""
+    return StorePlace(cache.path, cache.max_bytes)
 
 
 def default_path() -> Path:
-    """Where a store is of which nobody says where. Raises RuntimeError where there is no home folder."""
+    """Returns the default folder of a store. Raises RuntimeError where there is no home folder."""
     return _config.cache_folder() / "decode"
 
 
@@ -223,3 +260,24 @@ def _checked_size(max_bytes: int | str) -> int:
     if not 1 << 20 <= size < 1 << 63:
         raise ValueError(f"max_bytes must be at least 1 MiB ({in_bytes(1 << 20)}), got {max_bytes!r}")
     return size
+
+
+@contextlib.contextmanager
+def _progress(what: str, is_shown: bool) -> Iterator[Callable[[int, int], object]]:
+    if not is_shown:
+        yield lambda done, total: None
+        return
+    with Progress(what, "files") as progress:
+        yield progress.advance
+
+
+def _warn_of_rest(left: int, kind: RecordKind, trouble: str | None, run: FileRun) -> None:
+    reasons = [
+        trouble,
+        "files that were changed in the last minute have theirs when it is called again"
+        if run.counts["too new"]
+        else "",
+        f"{counted(run.counts['unread'], 'file')} cannot be read" if run.counts["unread"] else "",
+    ]
+    why = "; ".join(filter(None, reasons)) or "they are too large, or damaged records are in their place"
+    warnings.warn(f"{counted(left, 'file')} have no {kind}: {why}", RuntimeWarning, stacklevel=3)

@@ -45,12 +45,11 @@ class Clearing:
 
 
 def clear_store(path: Path, *, only_stale: bool = False) -> Clearing:
-    """Removes the store at `path`, but for files that a living process writes to. Whose files they are is not asked.
+    """Removes the store at `path`, except files that a living process writes to, whoever owns them.
 
     Args:
-        path: Its folder.
-        only_stale: Only files that are of use to nobody: of another version, damaged, or mostly dead. Each record is
-            read for that.
+        path: The store's folder.
+        only_stale: Only files of another version and damaged ones, for which each record is read.
 
     Raises:
         FileNotFoundError: There is no store.
@@ -58,7 +57,7 @@ def clear_store(path: Path, *, only_stale: bool = False) -> Clearing:
     """
     stale = _stale_files(path) if only_stale else {}
     clearing = Clearing()
-    with find_layout(path, is_shared=True) as (outer, folder), locked(folder):
+    with find_layout(path, is_checked=False) as (outer, folder), locked(folder):
         names = os.listdir(folder)  # noqa: PTH208 - by its descriptor
         for stem, endings in sorted(_endings_by_stem(names).items()):
             is_pair = ".dir" in endings and ".dat" in endings
@@ -80,16 +79,13 @@ def clear_store(path: Path, *, only_stale: bool = False) -> Clearing:
 
 def _stale_files(path: Path) -> dict[str, str]:
     """What their names begin with -> why they are of use to nobody."""
-    report = report_of(path, is_shared=True, reads_records=True)
+    report = report_of(path, reads_records=True)
     stale = {}
-    for kind, files in report.files_by_kind.items():
-        for file in files:
-            if report.is_foreign(file):
-                stale[file["name"]] = "of another version of fastload, or another machine"
-            elif report.is_damaged(file):
-                stale[file["name"]] = "damaged"
-            elif report.is_mostly_dead(file) and kind != "index":  # those are merged when a store is opened
-                stale[file["name"]] = "more than half of it is dead"
+    for file in report.files:
+        if report.is_foreign(file):
+            stale[file["name"]] = "of another version of fastload, or another machine"
+        elif report.is_damaged(file):
+            stale[file["name"]] = "damaged"
     return stale
 
 

@@ -2,92 +2,112 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import shlex
 import warnings
 from collections.abc import Mapping
+from pathlib import Path
 
 from fastload import _native
-from fastload._decode_cache._cache import Cache, Validation, kinds_of, place_of
-from fastload._decode_cache._store import RecordKind, open_store
-from fastload._display._units import counted, in_bytes, in_seconds
+from fastload._decode_cache._build import open_built_records
+from fastload._decode_cache._cache import Cache, kinds_of
+from fastload._decode_cache._store import RecordKind
+from fastload._display._units import counted
 from fastload._process._interrupts import is_interrupt
 
-# What the system's clock is behind, for tests: files must not have been changed in the last minute.
-CLOCK_AHEAD_NS = 0
-
-
-def file_records_in(store: _native.RecordStore, validate: Validation, spot_checks: float) -> _native.FileRecordCache:
-    """What native code believes of a store of coefficients or pixels; the arguments are those of a Cache."""
-    interval = round(1 / spot_checks) if spot_checks > 0 else 0
-    return _native.FileRecordCache(store, validate, interval, CLOCK_AHEAD_NS)
+# One image of so many is decoded from its file as well. No rule about metadata notices a change through a memory map,
+# a clock that is set back, or a block device that is changed underneath.
+SPOT_CHECK_INTERVAL = 256
 
 
 class FileRecords:
-    """Those in one store. Raises OSError where it cannot be opened.
+    """The coefficients or pixels in one store. Raises OSError where it cannot be opened.
 
     Args:
         cache: What the user has asked for.
-        kind: Of these records.
+        kind: The kind of the records.
     """
 
     def __init__(self, cache: Cache, kind: RecordKind) -> None:
-        self.what = kind
-        self.store = open_store(place_of(cache, kind))
-        self.native = file_records_in(self.store.native, cache.validate, cache.spot_checks)
+        self.kind = kind
+        self.records = open_built_records(cache.path, kind)
+        self.native = _native.FileRecordCache(self.records, cache.validate, SPOT_CHECK_INTERVAL)
+        self._cache = cache
         self._has_warned = False
 
+    def is_current(self) -> bool:
+        """Returns whether the store still has just the files that were opened."""
+        return self.records.is_current()
+
     def counters(self) -> Mapping[str, int]:
-        """Of this loader, by their names in stats()."""
+        """Returns the counters of this loader, by their names in stats()."""
         counters = self.native.counters()
-        made = counters["kept"] + counters["dropped"]  # of images for which no index was looked for
         return {
             "cache_hits": counters["hits"],
-            "cache_misses": made,
-            f"cache_{self.what.removesuffix('s')}_hits": counters["hits"],
+            f"cache_{self.kind.removesuffix('s')}_hits": counters["hits"],
             "cache_stale": counters["stale"],
             "cache_damaged": counters["damaged"],
-            "cache_dropped": counters["dropped"],
             "cache_checks": counters["checks"],
             "cache_mismatches": counters["mismatches"],
         }
 
     def begin_epoch(self) -> None:
-        """Records are tried again where they were slower than files."""
-        self.native.begin_epoch()
-        self._warn_of_mismatches()
-
-    def _warn_of_mismatches(self) -> None:
-        """Once; behind it no record is believed."""
-        if self._has_warned or self.native.is_on:
+        """Warns where the store has no records, and of what has ended their use."""
+        if self._lack() is not None:
+            _warn_of_lack(os.getpid(), self._cache.path, self.kind, self._sentence())
+        if self._has_warned:
             return
-        self._has_warned = True
+        if not self.native.is_on:
+            self._warn_of_mismatch()
+        elif (error := self.records.counters()["read_error"]) > 0:
+            self._warn(
+                f"nothing more is looked for in the cache {str(self._cache.path)!r}: {os.strerror(error)}. Batches are "
+                "the same; images are decoded from their files."
+            )
+
+    def _warn_of_mismatch(self) -> None:
         path = os.fsdecode(self.native.mismatched_path)
         that = f", that of {path!r}," if path else ""
-        warnings.warn(
-            f"an image by the {self.what} in {str(self.store.place.path)!r}{that} was not as its file is: they are not "
+        self._warn(
+            f"an image by the {self.kind} in {str(self._cache.path)!r}{that} was not as its file is: they are not "
             "used any more in this process, and batches have the files' pixels. Was a file changed without a new time, "
             "by a program that maps it, or the clock set back? Remove the store by `fastload cache clear`, or name "
-            'validate="content".',
-            RuntimeWarning,
-            stacklevel=2,
+            'validate="content".'
+        )
+
+    def _warn(self, text: str) -> None:
+        self._has_warned = True
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+    def _lack(self) -> str | None:
+        if self.records.counters()["records"] > 0:
+            return None
+        target = "script.py:loader" if self.kind == "pixels" else "FOLDER"
+        store = f"--path {shlex.quote(str(self._cache.path))} --max-bytes {self._cache.max_bytes}"
+        command = f"fastload cache build {target} --what {self.kind} {store}"
+        return f"there are none yet: `{command}` builds them, and so does cache.fill(loader)"
+
+    def _sentence(self) -> str:
+        where = repr(str(self._cache.path))
+        return (
+            f"the {self.kind} in {where} are not used: {self._lack()}. Until then images are decoded by their indexes."
         )
 
     def describe(self) -> tuple[str, str | None]:
-        """What is kept, and why no more is, if so."""
-        place = self.store.place
-        so_far = counted(self.store.native.counters()["records"], "record")
-        what = f"{self.what} in {str(place.path)!r}, {so_far}, at most {in_bytes(place.max_bytes)}; others by the index"
+        """Returns what is used, and why nothing is, if so."""
+        counters = self.records.counters()
+        so_far = counted(counters["records"], "record")
+        what = f"{self.kind} in {str(self._cache.path)!r}, {so_far}; others by the index"
         if not self.native.is_on:
             return what, "not used any more: an image by them was not as its file is"
-        if (pace := self.native.slow_pace) is not None:
-            by_record, by_file = map(in_seconds, pace)
-            return what, f"not used until the next epoch: {by_record} an image by them, {by_file} by its file"
-        reason = self.store.why_nothing_is_kept()
-        return what, None if reason is None else f"no more are kept: {reason}"
+        if counters["read_error"] > 0:
+            return what, f"nothing more is looked for: {os.strerror(counters['read_error'])}"
+        return what, self._lack()
 
 
 def file_records_of(setting: object) -> tuple[FileRecords | None, str | None]:
-    """Those of a loader's cache, or why there are none where they are asked for; of that it warns."""
+    """Returns those of a loader's cache, or None and why there are none where they are asked for; warns of that."""
     if not isinstance(setting, Cache) or (kind := kinds_of(setting)[-1]) == "index":
         return None, None
     try:
@@ -97,9 +117,14 @@ def file_records_of(setting: object) -> tuple[FileRecords | None, str | None]:
             raise
         reason = error.strerror or str(error)
         warnings.warn(
-            f"{kind} in {str(setting.path)!r} are neither kept nor used: {reason}. Images are decoded by their "
-            "indexes. Name a folder of your own on a local disk.",
+            f"{kind} in {str(setting.path)!r} are not used: {reason}. Images are decoded by their indexes. Name a "
+            "folder of your own on a local disk.",
             RuntimeWarning,
             stacklevel=2,
         )
-        return None, f"{kind} are neither kept nor used: {reason}"
+        return None, f"{kind} are not used: {reason}"
+
+
+@functools.cache  # once for each process; a forked child is another one
+def _warn_of_lack(process_id: int, path: Path, kind: RecordKind, sentence: str) -> None:
+    warnings.warn(sentence, RuntimeWarning, stacklevel=3)

@@ -1,4 +1,4 @@
-"""The folder of a store: made where there is none, and looked at before it is believed."""
+"""The folder of a store: made where there is none, and checked before it is believed."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from fastload import _native
 from fastload._process._file_system import file_system_of, is_remote
 from fastload._process._trust import UntrustedFolderError, check_owner, open_file
 
-# Of the files' names and of how they lie in the folder. What they contain has versions of its own.
+# The version of the files' names and places in the folder. Their contents have versions of their own.
 LAYOUT = "v1"
 KEY = "key"
 LOCK = "lock"
-# An obstacle that the user may not know of; on a network file system nothing else is to be expected.
+# The one obstacle to warn of; on a network file system nothing else is to be expected.
 NOT_WRITABLE = "it cannot be written to"
 
 
 class StoreFolder(NamedTuple):
-    """An opened one.
+    """An open folder.
 
     Attributes:
-        fd: Of the folder with the store's files; closed by who has opened it.
+        fd: The descriptor of the folder with the store's files; the context that opened it closes it.
         key: The store's secret, on which all hashes in it depend.
         obstacle: Why nothing can be written to it; None: something can.
     """
@@ -39,15 +39,12 @@ class StoreFolder(NamedTuple):
 
 
 @contextlib.contextmanager
-def open_store_folder(
-    path: Path, *, is_shared: bool, is_built: bool = False, is_local: bool = False
-) -> Iterator[StoreFolder]:
+def open_store_folder(path: Path, *, is_built: bool = False, is_local: bool = False) -> Iterator[StoreFolder]:
     """Opens the store at `path`, and makes it where there is none.
 
     Args:
-        path: Of the store.
-        is_shared: Folders and files of any owner are believed.
-        is_built: On a network file system files are written, too: by one process, of which the user says that no
+        path: The store's folder.
+        is_built: Files are written on a network file system, too: by one process, of which the user says that no
             other one uses the store.
         is_local: It must be on a disk of this machine.
 
@@ -57,49 +54,66 @@ def open_store_folder(
     """
     with contextlib.suppress(FileExistsError):
         path.mkdir(mode=0o700, parents=True)
-    with _opened(path, None, is_shared) as outer:
-        if is_local and is_remote(file_system := file_system_of(outer)):
-            raise OSError(errno.EOPNOTSUPP, f"it is on {file_system}, and must be on a disk of this machine")
+    with _opened(path, None) as outer:
+        if is_local:
+            _check_local(outer)
         with contextlib.suppress(FileExistsError, PermissionError):
             os.mkdir(LAYOUT, 0o700, dir_fd=outer)
-        with _opened(Path(LAYOUT), outer, is_shared) as folder:
-            yield StoreFolder(folder, _key(folder, is_shared), _obstacle(folder, is_built))
+        with _opened(Path(LAYOUT), outer) as folder:
+            yield StoreFolder(folder, _key(folder), _obstacle(folder, is_built))
 
 
 @contextlib.contextmanager
-def find_store_folder(path: Path, *, is_shared: bool) -> Iterator[StoreFolder]:
-    """Opens the store at `path` for who only looks at it. Nothing is made.
+def find_store_folder(path: Path, *, is_local: bool = False) -> Iterator[StoreFolder]:
+    """Opens the store at `path` to look at it. Nothing is made.
 
     Raises:
         FileNotFoundError: There is none.
         UntrustedFolderError: Others may decide what is in it.
-        OSError: It cannot be opened.
+        OSError: It cannot be opened, or is on another machine's disk and must not be.
     """
-    with find_layout(path, is_shared=is_shared) as (_, folder):
-        yield StoreFolder(folder, _read_key(folder, is_shared), "it is only looked at")
+    with find_layout(path) as (outer, folder):
+        if is_local:
+            _check_local(outer)
+        yield StoreFolder(folder, _read_key(folder), "it is only looked at")
 
 
 @contextlib.contextmanager
-def find_layout(path: Path, *, is_shared: bool) -> Iterator[tuple[int, int]]:
-    """Opens the folder at `path` and that with the store's files in it; gives both descriptors. Raises as above."""
-    with _opened(path, None, is_shared) as outer, _opened(Path(LAYOUT), outer, is_shared) as folder:
+def find_layout(path: Path, *, is_checked: bool = True) -> Iterator[tuple[int, int]]:
+    """Opens the folder at `path` and the one with the store's files in it; yields both descriptors.
+
+    Args:
+        path: The store's folder.
+        is_checked: Folders in which others may decide what is are refused.
+
+    Raises:
+        FileNotFoundError: There is no store.
+        UntrustedFolderError: Others may decide what is in it.
+        OSError: It cannot be opened.
+    """
+    with _opened(path, None, is_checked) as outer, _opened(Path(LAYOUT), outer, is_checked) as folder:
         yield outer, folder
 
 
 @contextlib.contextmanager
-def _opened(path: Path, parent: int | None, is_shared: bool) -> Iterator[int]:
+def _opened(path: Path, parent: int | None, is_checked: bool = True) -> Iterator[int]:
     # The folder that the user names may be a link.
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | (0 if parent is None else os.O_NOFOLLOW)
     fd = os.open(path, flags, dir_fd=parent)
     try:
         status = os.fstat(fd)
-        if not is_shared:
+        if is_checked:
             check_owner(status)
             if status.st_mode & 0o022 and not status.st_mode & stat.S_ISVTX:
                 raise UntrustedFolderError(errno.EPERM, "other users can write to it")
         yield fd
     finally:
         os.close(fd)
+
+
+def _check_local(folder: int) -> None:
+    if is_remote(file_system := file_system_of(folder)):
+        raise OSError(errno.EOPNOTSUPP, f"it is on {file_system}, and must be on a disk of this machine")
 
 
 def _obstacle(folder: int, is_built: bool) -> str | None:
@@ -110,13 +124,13 @@ def _obstacle(folder: int, is_built: bool) -> str | None:
     return None
 
 
-def _key(folder: int, is_shared: bool) -> bytes:
-    """Made by the first who needs it, and the same for all others."""
+def _key(folder: int) -> bytes:
+    """Returns the store's key, which the first process makes."""
     with contextlib.suppress(FileNotFoundError):
-        return _read_key(folder, is_shared)
+        return _read_key(folder)
     with locked(folder):
         with contextlib.suppress(FileNotFoundError):
-            return _read_key(folder, is_shared)
+            return _read_key(folder)
         key = _native.random_store_key()
         temporary = f"{KEY}.{secrets.token_hex(8)}.tmp"
         try:
@@ -132,9 +146,8 @@ def _key(folder: int, is_shared: bool) -> bytes:
         return key
 
 
-def _read_key(folder: int, is_shared: bool) -> bytes:
-    opened = _opened_for_all(folder, KEY) if is_shared else open_file(folder, KEY)
-    with opened as fd, open(fd, "rb", closefd=False) as file:
+def _read_key(folder: int) -> bytes:
+    with open_file(folder, KEY) as fd, open(fd, "rb", closefd=False) as file:
         key = file.read()
     if len(key) != _native.STORE_KEY_BYTES:
         raise OSError(errno.EBADMSG, f"its file {LAYOUT}/{KEY} is damaged: remove the store", KEY)
@@ -142,17 +155,8 @@ def _read_key(folder: int, is_shared: bool) -> bytes:
 
 
 @contextlib.contextmanager
-def _opened_for_all(folder: int, name: str) -> Iterator[int]:
-    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-    try:
-        yield fd
-    finally:
-        os.close(fd)
-
-
-@contextlib.contextmanager
 def locked(folder: int) -> Iterator[None]:
-    """Held for milliseconds, by native code as well, by whoever makes or removes files."""
+    """Locks the folder, as native code does, while files are made or removed; for milliseconds."""
     while True:
         fd = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
         try:
@@ -165,7 +169,7 @@ def locked(folder: int) -> Iterator[None]:
 
 
 def _is_still(folder: int, name: str, fd: int) -> bool:
-    """Whether `fd` is of what has that name now: who removes a store removes its lock, which others may wait for."""
+    """Returns whether `fd` is the file of that name: a store is removed with its lock, for which others may wait."""
     try:
         return os.path.samestat(os.fstat(fd), os.stat(name, dir_fd=folder, follow_symlinks=False))
     except FileNotFoundError:

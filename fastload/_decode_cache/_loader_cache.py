@@ -24,15 +24,15 @@ from fastload._process._memory import total_memory
 CacheSetting = Literal["auto"] | Cache | None
 
 _MAX_INDEX_BYTES = 512 << 20
-# Of the machine's memory, for all ranks on it together.
+# A 64th of the machine's memory is for all ranks on it together.
 _MEMORY_SHARE = 64
 
 
 class LoaderCache:
-    """That of one loader: made when it is first needed, and anew in a process forked since.
+    """The cache of one loader: made when it is first needed, and anew in a process forked since.
 
-    Entropy indexes of JPEG files are kept, by the files' contents, so other loaders of the process profit; and the
-    files' coefficients or pixels, by their paths, in a store that is asked for them.
+    Entropy indexes of JPEG files are kept by the files' contents, so other loaders of the process profit. A store that
+    is asked for the files' coefficients or pixels is read by their paths.
     """
 
     def __init__(self) -> None:
@@ -44,15 +44,15 @@ class LoaderCache:
         self._counted: Counter[str] = Counter()  # with other settings
 
     def native(self, setting: CacheSetting, num_images: int | None) -> _native.DecodeCache | None:
-        """What native code is given where an epoch begins; None where nothing is kept.
+        """Returns what native code uses in the epoch that begins; None where nothing is kept.
 
         Args:
             setting: The loader's argument.
-            num_images: Of the data set; None: a number that nobody knows.
+            num_images: Size of the data set; None: not known.
         """
         if setting is None:
             return None
-        if self._made_for != (os.getpid(), setting):
+        if self._made_for != (os.getpid(), setting) or not self._is_current():
             if self._is_here():
                 self._counted.update(self._counters())
             self._store = _store_of(setting)
@@ -63,43 +63,44 @@ class LoaderCache:
             _warn_of_mismatches(os.getpid())
         if self._files is not None:
             self._files.begin_epoch()
-        for store in self._stores():
-            store.warn_of_trouble()
-            store.native.begin_epoch()
+        if self._store is not None:
+            self._store.warn_of_trouble()
+            self._store.native.begin_epoch()
         return self._native
 
     def end_epoch(self) -> None:
-        """What was kept is to be found by others soon. Waits for nothing."""
-        if self._is_here():
-            for store in self._stores():
-                store.native.end_epoch()
+        """Has the indexes that were kept published for others. Waits for nothing."""
+        if self._is_here() and self._store is not None:
+            self._store.native.end_epoch()
 
-    def _stores(self) -> list[OpenStore]:
-        kept = [] if self._files is None else [self._files.store]
-        return kept if self._store is None else [self._store, *kept]
+    def _is_current(self) -> bool:
+        """Returns whether no files of coefficients or pixels have come or gone since those were opened."""
+        return self._files is None or self._files.is_current()
 
     def _counters(self) -> Mapping[str, int]:
-        """Of what is used now."""
+        """Returns the counters of what is used now."""
         counters = Counter({} if self._native is None else self._native.counters())
         if self._files is not None:
             counters.update(self._files.counters())
         return counters
 
     def stats(self) -> Mapping[str, int]:
-        """Counters of this loader, and the memory of the process."""
+        """Returns the counters of this loader, and the memory of the process."""
         if self._native is None or not self._is_here():
             return {}
         total = self._counted + Counter(self._counters())
         if self._store is None:
             memory = _native.index_memory()
             return {**total, "cache_records": memory["records"], "cache_memory_bytes": memory["memory_bytes"]}
-        for store in self._stores():
-            total.update(_kept_in(store))
-        total["cache_damaged"] += self._store.native.counters()["damaged"]
+        store = self._store.native.counters()
+        total.update(cache_bytes_written=store["bytes_written"], cache_damaged=store["damaged"])
+        total.update(_memory_and_reads(store))
+        if self._files is not None:
+            total.update(_memory_and_reads(self._files.records.counters()))
         return total
 
     def describe(self, setting: CacheSetting) -> tuple[str, str | None]:
-        """What is kept, and why it is not, if so."""
+        """Returns what is kept, and why nothing is, if so."""
         store = self._store if self._is_here() else None
         if store is not None:
             return _described(store, self._refusal) if self._files is None else self._files.describe()
@@ -162,13 +163,11 @@ def _made(store: OpenStore | None, num_images: int, files: FileRecords | None) -
     return _native.make_decode_cache(num_images)
 
 
-def _kept_in(store: OpenStore) -> Mapping[str, int]:
-    counters = store.native.counters()
+def _memory_and_reads(counters: _native.StoreCounters | _native.BuiltCounters) -> Mapping[str, int]:
     return {
         "cache_records": counters["records"],
         "cache_memory_bytes": counters["memory_bytes"],
         "cache_bytes_read": counters["bytes_read"],
-        "cache_bytes_written": counters["bytes_written"],
     }
 
 

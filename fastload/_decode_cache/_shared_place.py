@@ -26,7 +26,7 @@ def open_shared(max_bytes: int) -> OpenStore | None:
     for path in _paths():
         try:
             if _is_usable(path):
-                store = open_store(StorePlace(path, max_bytes, is_shared=False))
+                store = open_store(StorePlace(path, max_bytes))
                 if store.obstacle is None:
                     return store
         except OSError as error:

@@ -1,4 +1,4 @@
-"""Stores that are open in this process."""
+"""Stores of indexes that are open in this process."""
 
 from __future__ import annotations
 
@@ -14,51 +14,41 @@ from fastload._decode_cache._folder import NOT_WRITABLE, find_store_folder, open
 from fastload._process._exit import DaemonThread, LiveObjects, ThreadStartError, join_threads, start_threads
 
 CLOSE_SECONDS = 60.0
+_ANY_BYTES = 1 << 62  # they limit only what is written
 RecordKind = Literal["index", "coefficients", "pixels"]
 KINDS: tuple[RecordKind, ...] = get_args(RecordKind)
-# Large, and read for each image: a network is slower than decoding, and its times are not to be believed.
-_ONLY_LOCAL = frozenset[RecordKind](("coefficients", "pixels"))
-# Not an error of the system's: the store's own bytes are used up.
-_FULL = -1
+# Not a system error: the store's own bytes are used up.
+FULL = -1
 
 
 class StorePlace(NamedTuple):
-    """Where a store is and how much it may take.
+    """The place of a store.
 
     Attributes:
         path: Its folder.
-        max_bytes: Of all files in it.
-        is_shared: Files of any owner are believed.
-        kind: Of its records. Stores of several kinds share a folder and its `max_bytes`.
+        max_bytes: Limit of all files in it together.
     """
 
     path: Path
     max_bytes: int
-    is_shared: bool
-    kind: RecordKind = "index"
 
 
 class OpenStore:
-    """One that is open. It is closed, without waiting for it, when nobody has it any more.
+    """An open store. It is closed, without waiting for it, when nobody holds it any more.
 
     Args:
-        place: Where it is.
-        is_built: On a network file system files are written, too.
+        place: Its place.
+        is_built: Files are written on a network file system, too.
 
     Raises:
-        OSError: It cannot be opened, others may decide what is in it, or it is on a network file system and its
-            records are of a kind that is not kept there.
+        OSError: It cannot be opened, or others may decide what is in it.
     """
 
     def __init__(self, place: StorePlace, *, is_built: bool = False) -> None:
         self.place = place
-        with open_store_folder(
-            place.path, is_shared=place.is_shared, is_built=is_built, is_local=place.kind in _ONLY_LOCAL
-        ) as folder:
+        with open_store_folder(place.path, is_built=is_built) as folder:
             self.obstacle = folder.obstacle
-            self.native = _native.open_record_store(
-                folder.fd, folder.key, place.max_bytes, place.is_shared, folder.obstacle is None, place.kind
-            )
+            self.native = _native.open_record_store(folder.fd, folder.key, place.max_bytes, folder.obstacle is None)
         self._thread = _StoreThread(self.native)
         self._warned_of: set[str] = set()
         weakref.finalize(self, self.native.close)
@@ -69,12 +59,12 @@ class OpenStore:
             self.obstacle = str(error)
 
     def close(self) -> bool:
-        """Publishes what was kept, and waits for that; whether it is done after CLOSE_SECONDS."""
+        """Publishes what was kept and waits for that; returns whether it is done after CLOSE_SECONDS."""
         self.native.close()
         return join_threads([self._thread], CLOSE_SECONDS)
 
     def warn_of_trouble(self) -> None:
-        """Says once of each reason that nothing is kept or looked for any more."""
+        """Warns once for each reason why nothing is kept or looked up any more."""
         counters = self.native.counters()
         if self.obstacle == NOT_WRITABLE:
             self._warn(f"nothing new is kept in the cache {str(self.place.path)!r}: {self.obstacle}")
@@ -89,15 +79,15 @@ class OpenStore:
             warnings.warn(f"{text}. {ending}", RuntimeWarning, stacklevel=2)
 
     def why_nothing_is_kept(self) -> str | None:
-        """None where what comes is kept."""
+        """Returns the reason, or None where new indexes are kept."""
         errno = self.native.counters()["write_error"]
-        if errno == _FULL:
+        if errno == FULL:
             return "its max_bytes are used up"
         return os.strerror(errno) if errno > 0 else self.obstacle
 
 
 def open_store(place: StorePlace) -> OpenStore:
-    """The one of this process; the same for the same place as long as somebody has it.
+    """Returns this process's store at a place: the same object as long as somebody holds it.
 
     Raises:
         OSError: It cannot be opened, or others may decide what is in it.
@@ -110,15 +100,15 @@ def open_store(place: StorePlace) -> OpenStore:
     return store
 
 
-def look_at_store(place: StorePlace) -> _native.RecordStore:
-    """One for who looks at its files, or finds records in it: nothing in the folder is made, changed or removed.
+def look_at_store(path: Path) -> _native.RecordStore:
+    """Opens the store at `path` to look indexes up. Nothing in the folder is made, changed or removed.
 
     Raises:
         FileNotFoundError: There is none.
         OSError: It cannot be opened, or others may decide what is in it.
     """
-    with find_store_folder(place.path, is_shared=place.is_shared) as folder:
-        return _native.open_record_store(folder.fd, folder.key, place.max_bytes, place.is_shared, False, place.kind)
+    with find_store_folder(path) as folder:
+        return _native.open_record_store(folder.fd, folder.key, _ANY_BYTES, False)
 
 
 def _close_files_of_parent() -> None:
@@ -141,10 +131,10 @@ class _StoreThread(DaemonThread):
 _stores: weakref.WeakValueDictionary[tuple[int, StorePlace], OpenStore] = weakref.WeakValueDictionary()
 _locks: dict[int, threading.Lock] = {}
 _live_stores: LiveObjects[OpenStore] = LiveObjects()
-# Or else a child that outlives its parent would keep what that wrote from being merged.
+# A child that outlives its parent would otherwise keep the parent's files from being merged.
 os.register_at_fork(after_in_child=_close_files_of_parent)
 
 
 def _turn() -> threading.Lock:
-    """Of this process: one that was forked meanwhile may find the parent's taken for ever."""
+    """Returns the lock of this process: a forked child may find its parent's taken for ever."""
     return _locks.setdefault(os.getpid(), threading.Lock())

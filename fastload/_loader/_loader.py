@@ -13,8 +13,10 @@ import torch
 import torch.utils.data
 from torch.utils.data import Dataset, IterableDataset, Sampler
 
-from fastload._decode_cache._cache import Cache
+from fastload._decode_cache._build import ImageFiles
+from fastload._decode_cache._cache import Cache, NoPixelsError
 from fastload._decode_cache._loader_cache import CacheSetting
+from fastload._decode_cache._store import RecordKind
 from fastload._display._stats import LoaderStats
 from fastload._iteration._iterator import EpochIterator
 from fastload._iteration._settings import LoaderSettings, check_settings
@@ -42,11 +44,15 @@ from fastload._loader._resuming import (
 from fastload._loader._rows import explain_loader
 from fastload._loader._state import LoaderState, NextEpoch
 from fastload._loader._steps import StepsIterator
+from fastload._pillow._decode_image import pil_loader
 from fastload._process import _config
 from fastload._process._distributed import warn_of_unsharded
 from fastload._process._processors import num_auto_workers, num_available
 from fastload.samplers._seeded_shuffle import SeededShuffle
 from fastload.samplers._sharded_sampler import ShardedSampler
+from fastload.sources._file_paths import FilePaths
+from fastload.sources._lowering import NotLoweredError, lower_dataset
+from fastload.transforms._first_steps import NoFirstStepsError
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -305,6 +311,23 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
 
     def _get_iterator(self) -> Any:
         return new_iterator(CurrentLoader(self))
+
+    def _why_no_pixels(self) -> str | None:
+        """Returns why no image after first steps is worth keeping, as a clause; None where it is."""
+        return CurrentLoader(self).plan().why_no_pixels()
+
+    def _image_files(self, kind: RecordKind) -> ImageFiles:
+        """Returns the files that Cache.fill() builds records of. Raises ValueError where there are none."""
+        try:
+            source = lower_dataset(self.dataset, (pil_loader,))
+            first_steps = CurrentLoader(self).plan().kept_first_steps() if kind == "pixels" else None
+        except NotLoweredError as error:
+            raise ValueError(
+                f"it is not known which files this loader reads: {error}. Use `fastload cache build FOLDER`"
+            ) from error
+        except NoFirstStepsError as error:
+            raise NoPixelsError(str(error)) from error
+        return ImageFiles(FilePaths(source), first_steps)
 
     def set_epoch(self, epoch: int) -> None:
         """Sets the epoch of the next iteration's random key; it counts up by itself with each iter().

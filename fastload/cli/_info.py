@@ -99,7 +99,7 @@ def _default_store() -> str:
     """Describes the store of fastload.Cache(), which the ranks of a machine share."""
     try:
         path = default_path()
-        report = report_of(path, is_shared=False, reads_records=False)
+        report = report_of(path, reads_records=False)
     except RuntimeError:
         return "none: there is no home folder; set FASTLOAD_CACHE"
     except FileNotFoundError:

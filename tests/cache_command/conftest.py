@@ -11,7 +11,7 @@ import pytest
 from cache_commands import HOUR_NS, NUM_FILES
 from image_folders import make_clean_folder
 
-from fastload._decode_cache import _file_records
+from fastload._decode_cache import _build
 from fastload.cli import main
 
 SCRIPT = """
@@ -42,7 +42,7 @@ own = fastload.DataLoader(Own())
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A working folder: 12 JPEG files in `images`, train.py, and no store yet; files pass for an hour older."""
-    monkeypatch.setattr(_file_records, "CLOCK_AHEAD_NS", HOUR_NS)
+    monkeypatch.setattr(_build, "CLOCK_AHEAD_NS", HOUR_NS)
     make_clean_folder(tmp_path / "images", NUM_FILES)
     (tmp_path / "train.py").write_text(SCRIPT)
     monkeypatch.setenv("FASTLOAD_CACHE", str(tmp_path / "cache"))

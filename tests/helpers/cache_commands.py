@@ -34,7 +34,7 @@ def grouped(text: str) -> dict[tuple[str, str], str]:
 
 def loader(store: Path, what: Any = "index", size: int = 48) -> fastload.DataLoader[Any]:
     images = ImageFolder("images", recipes.evaluation(size + 8, size))
-    cache = fastload.Cache(store, 4 << 30, what=what, spot_checks=0)
+    cache = fastload.Cache(store, 4 << 30, what=what)
     return fastload.DataLoader(images, batch_size=4, num_workers=1, cache=cache)
 
 

@@ -7,7 +7,7 @@ import struct
 from pathlib import Path
 
 from fastload import _native
-from fastload._decode_cache._store import StorePlace, look_at_store
+from fastload._decode_cache._store import look_at_store
 
 _HEAD = struct.Struct("=QQQII")  # key: hash and length; bytes, rank
 _CHECK = struct.Struct("=Q")
@@ -25,7 +25,7 @@ _TABLE_OFFSET = 464
 
 def make_wrong(store: Path, image: Path) -> None:
     """All brightness that the index of `image` in `store` says is shifted alike."""
-    cache = look_at_store(StorePlace(store, 1 << 62, False)).make_decode_cache(0)
+    cache = look_at_store(store).make_decode_cache(0)
     key = cache.key_of(image.read_bytes())
     for file in (store / "v1").glob("index-*.dat"):
         data = bytearray(file.read_bytes())
@@ -43,7 +43,7 @@ def make_wrong(store: Path, image: Path) -> None:
 
 def make_wrong_coefficients(store: Path, image: Path) -> None:
     """The image's brightness is multiplied by another number than its file says."""
-    cache = look_at_store(StorePlace(store, 1 << 62, False)).make_decode_cache(0)
+    cache = look_at_store(store).make_decode_cache(0)
     key = cache.key_of(os.fsencode(image.absolute()))
     for file in (store / "v1").glob("coefficients-*.dat"):
         data = bytearray(file.read_bytes())

@@ -14,7 +14,7 @@ from image_folders import save_jpeg
 
 import fastload
 from fastload import _native
-from fastload._decode_cache import _file_records
+from fastload._decode_cache import _build
 from fastload.cli import main
 
 NUM_FILES = 12
@@ -25,7 +25,7 @@ FIRST, LAST = "0" * 16, "f" * 16  # names of files that are looked through befor
 
 @pytest.fixture(autouse=True)
 def files_are_old_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_file_records, "CLOCK_AHEAD_NS", HOUR_NS)
+    monkeypatch.setattr(_build, "CLOCK_AHEAD_NS", HOUR_NS)
     _native.clear_index_memory()
 
 

@@ -23,7 +23,7 @@ from torchvision.transforms._presets import ImageClassification
 from wrong_records import make_wrong, make_wrong_coefficients
 
 import fastload
-from fastload._decode_cache import _file_records
+from fastload._decode_cache import _build
 from fastload._tools.verify import _runner
 from fastload.cli import main
 
@@ -700,7 +700,7 @@ def test_wrong_records_are_cache_where_anybody_knows_what_is_right(
 def test_wrong_coefficients_are_cache(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_native: bool
 ) -> None:
-    monkeypatch.setattr(_file_records, "CLOCK_AHEAD_NS", 3600 * 10**9)
+    monkeypatch.setattr(_build, "CLOCK_AHEAD_NS", 3600 * 10**9)
     images = ImageFolder(str(folder), recipes.evaluation(40, 24))
     dataset = images if is_native else WithTransform(images)
     store = fastload.Cache(tmp_path / "store", "1G", what="coefficients", spot_checks=0)

@@ -1,7 +1,11 @@
 #include "engine/cache/opened_records.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
+
+#include "engine/cache/record_kinds.h"
+#include "io/records/record_directory.h"
 
 namespace fastload {
 
@@ -50,6 +54,21 @@ bool OpenedRecords::find(const ContentHash& hash, FoundRecord* found) const noex
     found->place.size = static_cast<std::uint32_t>(places_[i] & ((std::uint64_t{1} << kSizeBits) - 1));
     found->rank = ranks_[i];
     return true;
+}
+
+std::shared_ptr<const OpenedRecords> open_records(const StorePlace& place, const std::string& name, int* error) {
+    const std::uint32_t revision = decoder_revision(place.kind);
+    auto file = std::make_shared<RecordFile>();
+    if (RecordFile::open(place.folder, name, place.kind, revision, file.get(), error) != RecordFileVerdict::kGood) {
+        return nullptr;
+    }
+    RecordDirectory directory;
+    if (read_record_directory(place.folder, name, place.kind, revision, *place.key, &directory, error) !=
+        RecordFileVerdict::kGood) {
+        return nullptr;
+    }
+    if (!(directory.id == file->id())) return nullptr;
+    return std::make_shared<const OpenedRecords>(name, std::move(file), directory);
 }
 
 std::size_t RecordSnapshot::num_records() const noexcept {

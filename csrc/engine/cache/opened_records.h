@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/content_hash.h"
+#include "engine/cache/store_place.h"
 #include "io/records/record_directory.h"
 #include "io/records/record_file.h"
 
@@ -54,6 +55,10 @@ class OpenedRecords {
     std::vector<std::uint32_t> bucket_begins_;  // hashes are even, so that a bucket by the upper bits has few entries
     int bucket_shift_ = 63;
 };
+
+// Opens the file `name` (without an ending) of the store. Returns null where it cannot be used; *error is the system's
+// then, EBADMSG for damage, or 0 for a file of another format or an untrusted owner. May throw std::bad_alloc.
+std::shared_ptr<const OpenedRecords> open_records(const StorePlace& place, const std::string& name, int* error);
 
 // All files that were there when a store was looked at. Immutable; a new one shares what has not changed.
 struct RecordSnapshot {

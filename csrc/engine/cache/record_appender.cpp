@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "engine/cache/record_kinds.h"
 #include "io/records/file_calls.h"
 
 namespace fastload {
@@ -27,13 +28,13 @@ int RecordAppender::begin_file() {
     FolderLock lock;
     if (const int error = FolderLock::take(place_.folder, "lock", true, &lock); error != 0) return error;
     RecordFileWriter writer;
-    if (const int error = RecordFileWriter::create(place_.folder, place_.kind, place_.decoder_revision, &writer);
-        error != 0) {
+    const std::uint32_t revision = decoder_revision(place_.kind);
+    if (const int error = RecordFileWriter::create(place_.folder, place_.kind, revision, &writer); error != 0) {
         return error;
     }
     int error = 0;
-    const RecordFileVerdict verdict = RecordFile::open(place_.folder, writer.name(), place_.kind,
-                                                       place_.decoder_revision, place_.is_shared, file.get(), &error);
+    const RecordFileVerdict verdict =
+        RecordFile::open(place_.folder, writer.name(), place_.kind, revision, file.get(), &error);
     if (verdict != RecordFileVerdict::kGood) {
         static_cast<void>(unlink_in_folder(place_.folder, FileName(writer.name(), ".dat").c_str()));
         return error != 0 ? error : EIO;
@@ -55,7 +56,9 @@ std::uint64_t RecordAppender::needed_bytes(std::uint64_t record_bytes, std::uint
 bool RecordAppender::has_room(const FolderFiles& files, std::uint64_t step) const noexcept {
     const std::uint64_t entries_bytes = kDirectoriesAtOnce * sizeof(DirectoryEntry) * (step / kLeastRecordBytes + 1);
     const std::uint64_t own_bytes = files.kind_bytes + directory_bytes(entries_.size()) + step + entries_bytes;
-    return is_within_budget(place_.leaves, place_.max_bytes, own_bytes, files.used_bytes - files.kind_bytes);
+    const std::uint64_t other_bytes = files.used_bytes - files.kind_bytes;
+    const std::uint64_t all = place_.max_bytes - std::min(place_.max_bytes, other_bytes);
+    return own_bytes <= (is_merging_ ? all : room_for(place_.kind, place_.max_bytes, other_bytes));
 }
 
 // Reserved under the store's lock, so that several processes together stay within its bytes.
@@ -113,8 +116,8 @@ int RecordAppender::publish(std::shared_ptr<const OpenedRecords>* opened) {
     keep_best(&directory.entries);
     // Before the directory: it must name nothing that is not on disk.
     if (const int error = writer_.sync(); error != 0) return error;
-    if (const int error = write_record_directory(place_.folder, writer_.name(), place_.kind, place_.decoder_revision,
-                                                 *place_.key, directory);
+    if (const int error = write_record_directory(place_.folder, writer_.name(), place_.kind,
+                                                 decoder_revision(place_.kind), *place_.key, directory);
         error != 0) {
         return error;
     }
@@ -122,6 +125,13 @@ int RecordAppender::publish(std::shared_ptr<const OpenedRecords>* opened) {
     entries_ = std::move(directory.entries);
     num_published_ = entries_.size();
     return 0;
+}
+
+int RecordAppender::publish_for_good(std::shared_ptr<const OpenedRecords>* opened) {
+    opened->reset();
+    if (!has_unpublished()) return 0;
+    const int error = writer_.trim();
+    return error != 0 ? error : publish(opened);
 }
 
 void RecordAppender::close() noexcept {

@@ -9,32 +9,22 @@
 #include "base/content_hash.h"
 #include "base/span.h"
 #include "engine/cache/opened_records.h"
-#include "engine/cache/record_kinds.h"
+#include "engine/cache/store_place.h"
 #include "io/records/record_directory.h"
 #include "io/records/record_file.h"
 #include "io/records/record_folder.h"
 
 namespace fastload {
 
-// Where and how a store keeps records of one kind.
-struct StorePlace {
-    int folder = -1;  // its descriptor, of whoever owns the store
-    RecordKind kind = RecordKind::kIndex;
-    std::uint32_t decoder_revision = 0;
-    const HashKey* key = nullptr;
-    std::uint64_t max_bytes = 0;  // of all files in the folder
-    bool is_shared = false;       // files of any owner are trusted
-    BudgetShares leaves;          // of max_bytes
-};
-
-// Not one of the system's errors: the store's own bytes are used up.
+// Not a system error: the store's own bytes are used up.
 constexpr int kStoreIsFull = -1;
 
 // Not thread-safe. A file is made with the first record, and nobody else sees a record before publish().
 class RecordAppender {
   public:
-    RecordAppender(const StorePlace& place, std::uint64_t max_file_bytes) noexcept
-        : place_(place), max_file_bytes_(max_file_bytes) {}
+    // `is_merging`: what is copied takes less room afterwards, so it may use all bytes of the store.
+    RecordAppender(const StorePlace& place, std::uint64_t max_file_bytes, bool is_merging = false) noexcept
+        : place_(place), max_file_bytes_(max_file_bytes), is_merging_(is_merging) {}
     RecordAppender(const RecordAppender&) = delete;  // its file has one writer
     RecordAppender& operator=(const RecordAppender&) = delete;
     ~RecordAppender() { close(); }
@@ -47,6 +37,9 @@ class RecordAppender {
     // Nothing new: 0, and *opened is null. May throw std::bad_alloc, as if it had failed.
     int publish(std::shared_ptr<const OpenedRecords>* opened);
 
+    // The same for a file that never changes again: first gives back what was reserved. Call close() afterwards.
+    int publish_for_good(std::shared_ptr<const OpenedRecords>* opened);
+
     // Gives back what was reserved, or the whole file where nothing of it is published. The next record begins another
     // one. What was not published is lost.
     void close() noexcept;
@@ -57,6 +50,7 @@ class RecordAppender {
     // is room for them.
     static std::uint64_t needed_bytes(std::uint64_t record_bytes, std::uint64_t records) noexcept;
 
+    bool is_open() const noexcept { return writer_.is_open(); }
     bool has_unpublished() const noexcept { return num_published_ < entries_.size(); }
     const std::string& name() const noexcept { return writer_.name(); }
     std::shared_ptr<const RecordFile> file() const noexcept { return file_; }
@@ -71,6 +65,7 @@ class RecordAppender {
 
     const StorePlace place_;
     const std::uint64_t max_file_bytes_;
+    const bool is_merging_;
     RecordFileWriter writer_;
     std::shared_ptr<const RecordFile> file_;
     std::vector<DirectoryEntry> entries_;  // those published in order, then the others as they came

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/span.h"
+#include "engine/cache/record_kinds.h"
 #include "io/records/file_calls.h"
 #include "io/records/record_folder.h"
 
@@ -33,12 +34,13 @@ std::vector<ClosedFile> closed_files(const StorePlace& place) {
     for (std::string& name : files.complete) {
         ClosedFile file;
         int error = 0;
-        if (RecordFile::open(place.folder, name, place.kind, place.decoder_revision, place.is_shared, &file.file,
-                             &error) == RecordFileVerdict::kGood &&
+        const std::uint32_t revision = decoder_revision(place.kind);
+        if (RecordFile::open(place.folder, name, place.kind, revision, &file.file, &error) ==
+                RecordFileVerdict::kGood &&
             file.file.try_lock() &&
-            // Behind the lock: its writer may have written a last one before it ended.
-            read_record_directory(place.folder, name, place.kind, place.decoder_revision, *place.key, place.is_shared,
-                                  &file.directory, &error) == RecordFileVerdict::kGood &&
+            // After the lock: the writer may have written a last directory before it ended.
+            read_record_directory(place.folder, name, place.kind, revision, *place.key, &file.directory, &error) ==
+                RecordFileVerdict::kGood &&
             file.directory.id == file.file.id()) {
             file.name = std::move(name);
             closed.push_back(std::move(file));
@@ -103,7 +105,7 @@ int merge_records(const StorePlace& place, std::size_t max_files) {
     if (files.size() <= max_files) return 0;
     if (const int error = leave_what_has_room(place, files.size() - max_files + 1, &files); error != 0) return error;
     if (files.size() < 2) return 0;
-    RecordAppender merged(place, std::numeric_limits<std::uint64_t>::max());
+    RecordAppender merged(place, std::numeric_limits<std::uint64_t>::max(), true);
     if (const int error = copy_records(best_entries(files), &merged); error != 0) return error;
     // A .dat without its .dir is nothing, a .dir without its .dat a name in vain. What cannot be removed now is merged
     // again or removed by who comes next.

@@ -12,6 +12,8 @@ namespace fastload {
 namespace {
 
 constexpr std::size_t kMaxClosedFiles = 8;
+// Of records that are not written yet.
+constexpr std::size_t kMaxWaitingBytes = std::size_t{64} << 20;
 // Then the thread that writes is woken.
 constexpr std::size_t kManyWaitingBytes = std::size_t{1} << 20;
 constexpr std::chrono::milliseconds kWritingInterval{500};
@@ -19,17 +21,6 @@ constexpr std::chrono::seconds kRefreshInterval{2};
 constexpr std::chrono::seconds kMaxPublishingInterval{60};
 // Files come and go while they are listed.
 constexpr int kListings = 3;
-
-StorePlace place_of(int folder, const KindRules& rules, const HashKey& key, std::uint64_t max_bytes,
-                    bool is_shared) noexcept {
-    return {folder, rules.kind, rules.decoder_revision, &key, max_bytes, is_shared, rules.leaves};
-}
-
-// What is copied is less afterwards, so it may take all bytes.
-StorePlace place_for_merging(StorePlace place) noexcept {
-    place.leaves = {};
-    return place;
-}
 
 bool is_for_now(int error) noexcept {
     switch (error) {
@@ -47,16 +38,15 @@ bool is_for_now(int error) noexcept {
 
 }  // namespace
 
-RecordStore::RecordStore(UniqueFd folder, std::unique_ptr<const HashKey> key, const KindRules& rules,
-                         std::uint64_t max_bytes, bool is_shared, bool may_write)
+RecordStore::RecordStore(UniqueFd folder, std::unique_ptr<const HashKey> key, std::uint64_t max_bytes, bool may_write,
+                         std::uint64_t max_file_bytes)
     : folder_(std::move(folder)),
       key_(std::move(key)),
-      rules_(rules),
-      place_(place_of(folder_.get(), rules, *key_, max_bytes, is_shared)),
+      place_{folder_.get(), RecordKind::kIndex, key_.get(), max_bytes},
       may_write_(may_write),
-      unpublished_(rules.max_waiting_bytes),
+      unpublished_(kMaxWaitingBytes),
       snapshot_(std::make_shared<const RecordSnapshot>()),
-      appender_(place_, rules.max_file_bytes),
+      appender_(place_, max_file_bytes != 0 ? max_file_bytes : max_record_file_bytes(place_.kind, max_bytes)),
       keeps_(may_write) {}
 
 int RecordStore::open() {
@@ -198,23 +188,6 @@ void RecordStore::replace_in_snapshot(std::shared_ptr<const OpenedRecords> file)
     set_snapshot(std::move(changed));
 }
 
-// nullptr where the file cannot be used; *error is ENOENT where it is not there any more.
-std::shared_ptr<const OpenedRecords> RecordStore::opened_anew(const std::string& name, int* error) const {
-    const StorePlace& at = place_;
-    auto file = std::make_shared<RecordFile>();
-    if (RecordFile::open(at.folder, name, at.kind, at.decoder_revision, at.is_shared, file.get(), error) !=
-        RecordFileVerdict::kGood) {
-        return nullptr;
-    }
-    RecordDirectory directory;
-    if (read_record_directory(at.folder, name, at.kind, at.decoder_revision, *at.key, at.is_shared, &directory,
-                              error) != RecordFileVerdict::kGood) {
-        return nullptr;
-    }
-    if (!(directory.id == file->id())) return nullptr;
-    return std::make_shared<const OpenedRecords>(name, std::move(file), directory);
-}
-
 // Looks for what others have published, if anything in the folder has changed.
 void RecordStore::refresh() {
     next_refresh_ = Clock::now() + kRefreshInterval;
@@ -244,7 +217,7 @@ void RecordStore::refresh() {
                 after->files.push_back(*known);
                 continue;
             }
-            if (auto opened = opened_anew(name, &error); opened != nullptr) {
+            if (auto opened = open_records(place_, name, &error); opened != nullptr) {
                 after->files.push_back(std::move(opened));
                 continue;
             }
@@ -273,7 +246,7 @@ void RecordStore::set_snapshot(std::shared_ptr<const RecordSnapshot> snapshot) n
 // What processes that were killed have left, and many small files.
 void RecordStore::tidy() {
     remove_what_is_left();
-    if (rules_.merges_files) merge_records(place_for_merging(place_), kMaxClosedFiles);
+    merge_records(place_, kMaxClosedFiles);
     refresh();
 }
 
@@ -303,7 +276,7 @@ bool RecordStore::find_record(const ContentKey& key, StoredRecord* record) const
         return true;
     }
     // What somebody else wrote may be larger than any record of the kind.
-    if (opened == nullptr || found.place.size > rules_.max_record_bytes) return false;
+    if (opened == nullptr || found.place.size > kMaxRecordBytes) return false;
     *record = StoredRecord(key, found.place, opened->file(), &reads_);
     return true;
 }
@@ -315,16 +288,9 @@ std::size_t RecordStore::find(const ContentKey& key, Span<std::uint8_t> buffer) 
     return size > buffer.size() || record.read(0, buffer.subspan(0, size)) ? size : 0;
 }
 
-bool RecordStore::would_keep(const ContentKey& key, std::uint32_t rank, std::size_t record_bytes) const noexcept {
-    FoundRecord found;
-    return keeps_.load(std::memory_order_relaxed) && record_bytes <= rules_.max_record_bytes &&
-           unpublished_.has_room(record_bytes) && !is_removed(key) &&
-           (snapshot()->find(key.hash, &found) == nullptr || found.rank < rank);
-}
-
 bool RecordStore::put(const ContentKey& key, std::uint32_t rank, ByteSpan record) noexcept {
     if (!keeps_.load(std::memory_order_relaxed)) return false;
-    if (record.is_empty() || record.size() > rules_.max_record_bytes) return false;
+    if (record.is_empty() || record.size() > kMaxRecordBytes) return false;
     if (is_removed(key)) return true;
     FoundRecord found;
     if (snapshot()->find(key.hash, &found) != nullptr && found.rank >= rank) return true;

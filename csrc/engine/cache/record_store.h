@@ -1,4 +1,4 @@
-// Records of one kind in a store on disk that several processes use, as one of them sees it.
+// The entropy indexes in a store on disk that several processes use, as one of them sees it.
 #pragma once
 
 #include <atomic>
@@ -35,21 +35,20 @@ struct StoreCounters {
 };
 
 // Note [record store]
-// A folder may have several stores, one for each kind of records (Note [kinds of records]), which share its bytes.
 // Look-ups go through a snapshot of the directories on disk and through the records of this process that are not
-// published yet; no lock is held while something is looked for on disk. Whoever keeps a record only leaves it: one
-// thread, which the owner gives by run(), writes it, publishes what is written (1, 2, 4, ... and then each 60 s, at an
-// epoch's end, at the end of all) and looks for what others have published. Nothing is ever evicted: once the store's
-// bytes are used up nothing more is kept. A process that dies loses what it has not published; its files are cut,
-// merged where the kind's are, and removed by who comes after.
+// published yet; no lock is held during a look-up on disk. put() only leaves a record: one thread, in which the owner
+// calls run(), writes it, publishes what is written (after 1, 2, 4, ... and then each 60 s, at an epoch's end and at
+// the end of all) and looks for what others have published. Nothing is ever evicted: once the store's bytes are used
+// up, nothing more is kept. A process that dies loses what it has not published; the next process cuts its files and
+// removes what is left of them. Closed files are merged.
 
 // Thread-safe, but not to be used in a process forked since, see close_after_fork().
 class RecordStore final : public IndexRecords {
   public:
-    // `folder` has been looked at: whose it is, and that it may be written to if `may_write`. `max_bytes` are of all
-    // files in it, of whatever kind. May throw std::bad_alloc.
-    RecordStore(UniqueFd folder, std::unique_ptr<const HashKey> key, const KindRules& rules, std::uint64_t max_bytes,
-                bool is_shared, bool may_write);
+    // `folder` has been checked: its owner can be trusted, and it can be written to if `may_write`. `max_bytes` are of
+    // all files in it, of whatever kind. `max_file_bytes`: 0 for the kind's own. May throw std::bad_alloc.
+    RecordStore(UniqueFd folder, std::unique_ptr<const HashKey> key, std::uint64_t max_bytes, bool may_write,
+                std::uint64_t max_file_bytes = 0);
     RecordStore(const RecordStore&) = delete;  // threads wait in it
     RecordStore& operator=(const RecordStore&) = delete;
 
@@ -71,18 +70,14 @@ class RecordStore final : public IndexRecords {
     // be leaked, see Note [after fork]; the four functions above do nothing there.
     void close_after_fork() noexcept { appender_.close_descriptor(); }
 
-    // Finds the record of the key that has the highest rank, without an allocation and without a call of the system;
-    // false where there is none. What was kept here is found at once, what others have published after the next look.
-    bool find_record(const ContentKey& key, StoredRecord* record) const noexcept;
-    // The same, and reads all of it.
+    // The record of the key that has the highest rank. Records of this process are found at once, those that others
+    // have published after the next look at the folder.
     std::size_t find(const ContentKey& key, Span<std::uint8_t> buffer) const noexcept override;
-    // Whether put() would keep such a record as things are: to be asked before one is made.
-    bool would_keep(const ContentKey& key, std::uint32_t rank, std::size_t record_bytes) const noexcept;
     // Copies the record, under no lock, for the thread of run(), and waits for nothing. False: it is not kept this
     // time.
     bool put(const ContentKey& key, std::uint32_t rank, ByteSpan record) noexcept override;
     void remove(const ContentKey& key) noexcept override;
-    std::uint64_t max_bytes() const noexcept override { return budget_alone(rules_.leaves, place_.max_bytes); }
+    std::uint64_t max_bytes() const noexcept override { return room_for(place_.kind, place_.max_bytes, 0); }
     std::uint64_t used_bytes() const noexcept override { return used_bytes_.load(std::memory_order_relaxed); }
     std::uint64_t overhead_bytes() const noexcept override;
 
@@ -99,6 +94,7 @@ class RecordStore final : public IndexRecords {
         std::uint64_t round = 0;  // that was asked for so far
     };
 
+    bool find_record(const ContentKey& key, StoredRecord* record) const noexcept;
     bool is_forked() const noexcept { return generation_ != fork_generation(); }
     void ask(bool closes, bool refreshes, bool publishes) noexcept;
     Tasks wait_for_tasks();
@@ -111,7 +107,6 @@ class RecordStore final : public IndexRecords {
     void remove_what_is_left();
     void stop_keeping(int error) noexcept;
     void replace_in_snapshot(std::shared_ptr<const OpenedRecords> file);
-    std::shared_ptr<const OpenedRecords> opened_anew(const std::string& name, int* error) const;
     std::shared_ptr<const RecordSnapshot> snapshot() const noexcept;
     void set_snapshot(std::shared_ptr<const RecordSnapshot> snapshot) noexcept;
 
@@ -120,7 +115,6 @@ class RecordStore final : public IndexRecords {
     const std::uint32_t generation_ = fork_generation();
     const UniqueFd folder_;
     const std::unique_ptr<const HashKey> key_;
-    const KindRules rules_;
     const StorePlace place_;
     const bool may_write_;
 

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "engine/cache/record_kinds.h"
 #include "io/records/record_directory.h"
 #include "io/records/record_file.h"
 #include "io/records/record_folder.h"
@@ -28,14 +29,14 @@ bool is_good(const RecordFile& file, const DirectoryEntry& entry, const RecordCh
 void report_file(const StorePlace& place, const RecordCheck& is_whole, StoreFileReport* report,
                  std::vector<DirectoryEntry>* entries) {
     RecordFile file;
-    report->verdict = RecordFile::open(place.folder, report->name, place.kind, place.decoder_revision, place.is_shared,
-                                       &file, &report->error);
+    const std::uint32_t revision = decoder_revision(place.kind);
+    report->verdict = RecordFile::open(place.folder, report->name, place.kind, revision, &file, &report->error);
     if (report->verdict != RecordFileVerdict::kGood) return;
     report->has_writer = !file.try_lock();
     static_cast<void>(file.find_size(&report->file_bytes));
     RecordDirectory directory;
-    report->verdict = read_record_directory(place.folder, report->name, place.kind, place.decoder_revision, *place.key,
-                                            place.is_shared, &directory, &report->error);
+    report->verdict =
+        read_record_directory(place.folder, report->name, place.kind, revision, *place.key, &directory, &report->error);
     if (report->verdict == RecordFileVerdict::kGood && !(directory.id == file.id())) {
         report->verdict = RecordFileVerdict::kFailed;
         report->error = EBADMSG;

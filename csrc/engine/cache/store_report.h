@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "engine/cache/record_appender.h"
+#include "base/content_hash.h"
+#include "base/span.h"
+#include "engine/cache/store_place.h"
 
 namespace fastload {
 

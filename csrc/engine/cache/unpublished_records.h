@@ -51,7 +51,6 @@ class UnpublishedRecords {
 
     // Of records that are not written yet, those that were taken included.
     std::size_t waiting_bytes() const noexcept { return waiting_bytes_.load(std::memory_order_relaxed); }
-    bool has_room(std::size_t bytes) const noexcept { return is_allowed(waiting_bytes(), bytes); }
 
     // All that waits, in the order it came. It is found as before. Of each record one of the next two is called.
     std::vector<Waiting> take() noexcept;

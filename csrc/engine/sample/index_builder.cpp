@@ -1,15 +1,56 @@
-#include "engine/sample/index_builder.h"
-
 #include <new>
 
+#include "base/aligned_buffer.h"
+#include "codec/jpeg/entropy_index.h"
+#include "codec/jpeg/jpeg_decoder.h"
+#include "engine/cache/decode_cache.h"
+#include "engine/sample/record_builder.h"
+#include "io/file_reader.h"
+
 namespace fastload {
+namespace {
+
+class IndexBuilder final : public RecordBuilder {
+  public:
+    // `options.cache` is not null. May throw std::bad_alloc.
+    IndexBuilder(const KernelTable& kernels, const NativeWorkerOptions& options);
+
+    Status build(ByteSpan path, BuildOutcome* outcome) noexcept override;
+    Status build_with_pixels(const PackedImageView&, BuildOutcome* outcome) noexcept override {
+        *outcome = BuildOutcome::kNone;
+        return Status::ok();
+    }
+    Status compare(ByteSpan path, BuildOutcome* outcome) noexcept override;
+    Status compare_with_pixels(const PackedImageView&, BuildOutcome* outcome) noexcept override {
+        *outcome = BuildOutcome::kDifferent;
+        return Status::ok();
+    }
+
+  private:
+    struct File {
+        ContentKey key;
+        jpeg::ScanShape shape;
+        Region last_pixels;  // below and to the right of all others
+    };
+    Status open(ByteSpan path, File* file, BuildOutcome* outcome) noexcept;
+    bool holds_for(const jpeg::EntropyIndex& whole) const noexcept;
+    Span<std::uint8_t> buffer() const noexcept { return {buffer_.data(), DecodeCache::kMaxRecordBytes}; }
+
+    const std::shared_ptr<DecodeCache> cache_;
+    const std::uint64_t max_file_bytes_;
+    JpegDecoder decoder_;
+    FileReader reader_;
+    AlignedBuffer buffer_;
+    jpeg::EntropyIndex index_;
+    jpeg::EntropyIndex whole_;
+};
 
 IndexBuilder::IndexBuilder(const KernelTable& kernels, const NativeWorkerOptions& options)
     : cache_(options.cache), max_file_bytes_(options.max_file_bytes), decoder_(kernels, options.decode_limits) {
     if (!buffer_.reserve(DecodeCache::kMaxRecordBytes).is_ok()) throw std::bad_alloc();
 }
 
-// Not ok: the status of a file that cannot be read. Else *outcome is kNone for one that has no index.
+// Reads the file. *outcome is kNone for one that has no index.
 Status IndexBuilder::open(ByteSpan path, File* file, BuildOutcome* outcome) noexcept {
     *outcome = BuildOutcome::kUnread;
     ByteSpan contents;
@@ -50,7 +91,7 @@ Status IndexBuilder::compare(ByteSpan path, BuildOutcome* outcome) noexcept {
     if (!status.is_ok()) return status;
     StripImageView pixels;
     if (!decoder_.decode(file.last_pixels, &whole_, &pixels).is_ok()) {
-        // What stands before the fault is right all the same, but nothing here tells.
+        // The part before the fault may be right, but nothing here tells.
         *outcome = BuildOutcome::kNone;
         return Status::ok();
     }
@@ -64,6 +105,12 @@ bool IndexBuilder::holds_for(const jpeg::EntropyIndex& whole) const noexcept {
         if (!(index_[i] == whole[i])) return false;
     }
     return true;
+}
+
+}  // namespace
+
+std::unique_ptr<RecordBuilder> make_index_builder(const KernelTable& kernels, const NativeWorkerOptions& options) {
+    return std::make_unique<IndexBuilder>(kernels, options);
 }
 
 }  // namespace fastload

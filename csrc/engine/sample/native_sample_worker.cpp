@@ -1,12 +1,7 @@
 #include "engine/sample/native_sample_worker.h"
 
-#include <optional>
-#include <utility>
-
-#include "base/content_hash.h"
 #include "engine/sample/sample_timings.h"
 #include "image/pixels/pixel_buffers.h"
-#include "image/plan/pixel_record.h"
 
 namespace fastload {
 namespace {
@@ -18,16 +13,11 @@ bool is_cancelled(const SampleTask& task) noexcept {
     return task.is_cancelled != nullptr && task.is_cancelled->load(std::memory_order_relaxed);
 }
 
-// Of an image behind the first steps.
+// The image after the first steps.
 void show_whole(const PlanarImageView& image, LoadedPixels* pixels) noexcept {
     pixels->rows = image;
     pixels->region = {0, 0, image.width, image.height};
-    pixels->is_behind_first_steps = true;
-}
-
-// Of an image as records have it, see planes_at().
-std::uint64_t sum_of(const HashKey& key, const PlanarImageView& image) noexcept {
-    return content_sum(key, {image.planes[0], pixel_bytes({image.width, image.height})});
+    pixels->are_first_steps_done = true;
 }
 
 }  // namespace
@@ -38,8 +28,8 @@ NativeSampleWorker::NativeSampleWorker(const KernelTable& kernels, const NativeW
                                                                                : nullptr),
       pixels_(options.cache != nullptr ? options.cache->pixels() : nullptr),
       decoder_(kernels, options.decode_limits),
-      indexed_decode_(options.has_indexes ? options.cache : nullptr),
-      recorded_decode_(kernels, options.decode_limits),
+      indexed_decode_(options.cache),
+      recorded_decode_(kernels),
       executor_(kernels) {}
 
 void NativeSampleWorker::read_ahead(const SampleTask& task, SampleTimings* timings) noexcept {
@@ -59,24 +49,20 @@ void NativeSampleWorker::read_for(const FirstSteps* first_steps, ByteSpan path, 
     if (recorded == nullptr) return read_contents(path, directory, file, timings);
     const StepsHash steps = first_steps == nullptr ? StepsHash{} : first_steps->hash;
     if (open_record(records, steps, path, directory, part, recorded, timings)) return file->take_record();
-    const std::int64_t opened_ns = system_time_ns();
     read_contents(path, directory, file, timings);
-    if (!recorded->has_key() || !file->status().is_ok()) return;
+    if (!recorded->has_key() || !records->checks_contents() || !file->status().is_ok()) return;
     const StageTimer timer(&timings->cache_ns);
-    recorded->note_read(file->facts(), opened_ns);
-    if (records->checks_contents()) {
-        recorded->find(*records, file->facts(), file->contents(), options_.decode_limits, part);
-    }
+    recorded->find(*records, file->facts(), file->contents(), options_.decode_limits, part);
 }
 
-void NativeSampleWorker::take_contents(ByteSpan contents, const OpenedVersion* opened, SampleFile* file,
+void NativeSampleWorker::take_contents(ByteSpan contents, const FileVersion* opened, SampleFile* file,
                                        SampleTimings* timings) const noexcept {
     file->view(contents);
     RecordedFile* const recorded = coefficients_ == nullptr || opened == nullptr ? nullptr : file->recorded();
     if (recorded == nullptr) return;
     const StageTimer timer(&timings->cache_ns);
     recorded->begin_opened(*opened);
-    recorded->find(*coefficients_, opened->version.facts, contents, options_.decode_limits);
+    recorded->find(*coefficients_, opened->facts, contents, options_.decode_limits);
 }
 
 // Finds the record by which a file need not be read.
@@ -89,13 +75,10 @@ bool NativeSampleWorker::open_record(FileRecordCache* records, const StepsHash& 
         const StageTimer timer(&found_in_ns);
         if (recorded->begin(*records, path, directory, steps) && !records->checks_contents()) {
             FileFacts facts;
-            const bool is_believed =
-                records->find_facts(path, directory, &facts) && facts.size <= options_.max_file_bytes;
-            is_found = is_believed && recorded->find(*records, facts, {}, options_.decode_limits, part);
-            if (!is_believed) recorded->forget();
+            is_found = records->find_facts(path, directory, &facts) && facts.size <= options_.max_file_bytes &&
+                       recorded->find(*records, facts, {}, options_.decode_limits, part);
         }
     }
-    recorded->note_found_in(found_in_ns);
     timings->cache_ns += found_in_ns;
     timings->record_ns += found_in_ns;
     return is_found;
@@ -143,13 +126,8 @@ Status NativeSampleWorker::check(ByteSpan contents, ImageInfo* info, std::size_t
 }
 
 Status NativeSampleWorker::decode(const SampleTask& task, LoadedPixels* pixels, SampleTimings* timings) noexcept {
-    task.report->read_version.reset();
-    task.report->pending_check.reset();
     if (const Status status = task.file->status(); !status.is_ok()) return status;
-    if (is_cancelled(task)) return kCancelledStatus;
-    const Status status = decode_file(task, pixels, timings);
-    if (is_for_fallback(status.code)) note_read_version(task);
-    return status;
+    return is_cancelled(task) ? kCancelledStatus : decode_file(task, pixels, timings);
 }
 
 // A file that was read, or its record.
@@ -161,12 +139,11 @@ Status NativeSampleWorker::decode_file(const SampleTask& task, LoadedPixels* pix
     const Status choices = task.choices->resolve(task, size);
     if (!choices.is_ok() && choices.code != StatusCode::kInvalidGeometry) return choices;
     pixels->region = choices.is_ok() ? task.report->source_region(*task.source) : Region{0, 0, size.width, size.height};
-    bool has_other_size = false;
-    const bool is_plain = !task.file->has_record() || (!choices.is_ok() && task.source->first_steps != nullptr);
-    const Status decoded = !is_plain ? decode_record(task, size, pixels, timings)
-                           : task.file->has_record()
-                               ? decode_behind_record(task.file, size, Index::kUsed, &has_other_size, pixels, timings)
-                               : decode_contents(task, pixels, timings);
+    const bool has_pixels = task.file->has_record() && task.source->first_steps != nullptr;
+    const Status decoded = !task.file->has_record() ? decode_contents(task, pixels, timings)
+                           : choices.is_ok() || !has_pixels
+                               ? decode_record(task, size, pixels, timings)
+                               : decode_instead_of_record(task.file, size, pixels, timings);
     if (!decoded.is_ok()) return decoded;
     if (!choices.is_ok()) return choices;
     if (is_cancelled(task)) return kCancelledStatus;
@@ -186,87 +163,28 @@ Status NativeSampleWorker::find_size(SampleFile* file, ImageSize* size, SampleTi
     return status;
 }
 
-// Of a file of which no record is believed.
+// A file without a record that is believed.
 Status NativeSampleWorker::decode_contents(const SampleTask& task, LoadedPixels* pixels,
                                            SampleTimings* timings) noexcept {
     FileRecordCache* const records = records_for(task.source->first_steps.get());
-    RecordedFile* const recorded = records == nullptr ? nullptr : task.file->recorded();
-    if (recorded != nullptr && recorded->has_key()) {
-        records->count(recorded->version(), recorded->outcome());
-        if (records == coefficients_ && recorded->is_wanted(*records) &&
-            recorded_decode_.make(records, *recorded, task.file->contents(), pixels->region, &decoder_, &pixels->view,
-                                  timings)) {
-            return Status::ok();
-        }
-        if (records == pixels_ &&
-            KeptImage::is_wanted(recorded->opened(), *records, task.report->first_steps.output_size)) {
-            const StageTimer timer(&timings->decode_ns);  // no index of what is not decoded again
-            return decoder_.decode(pixels->region, &pixels->view);
-        }
-    }
+    const RecordedFile* const recorded = records == nullptr ? nullptr : task.file->recorded();
+    if (recorded != nullptr && recorded->has_key()) records->count(recorded->outcome());
     return indexed_decode_.decode(decoder_, task.file->contents(), pixels->region, &pixels->view, timings);
 }
 
-// `size` is what the record has said.
+// The record has said `size`.
 Status NativeSampleWorker::decode_record(const SampleTask& task, ImageSize size, LoadedPixels* pixels,
                                          SampleTimings* timings) noexcept {
     FileRecordCache& records = *records_for(task.source->first_steps.get());
     RecordedFile& recorded = *task.file->recorded();
     const Region region = pixels->region;
-    std::uint64_t hit_ns = recorded.found_in_ns();
-    bool is_taken = false;
-    {
-        const StageTimer timer(&hit_ns);
-        is_taken = take_record(task, &recorded, pixels, timings);
-    }
-    records.count(recorded.version(), recorded.outcome());
-    if (is_taken) records.pace().count_hit(hit_ns);
-    const bool is_checked = is_taken && records.is_next_checked() && recorded_decode_.remember(*pixels);
-    task.report->is_by_record = is_taken && !is_checked;
-    if (task.report->is_by_record) return Status::ok();
-
-    pixels->region = region;
-    pixels->is_behind_first_steps = false;
-    std::uint64_t file_ns = 0;
-    bool has_other_size = false;
-    Status status;
-    {
-        const StageTimer timer(&file_ns);
-        const Index index = is_checked ? Index::kIgnored : Index::kUsed;
-        status = decode_behind_record(task.file, size, index, &has_other_size, pixels, timings);
-        if (status.is_ok()) status = make_first_steps(task, pixels, timings);
-    }
-    // A file that was changed since the record was looked for says nothing about it.
-    const bool is_of_record = recorded.path().is_empty() || task.file->facts() == recorded.version().facts;
-    if (!is_checked || !is_of_record) return status;
-    if (has_other_size || !is_for_fallback(status.code)) {
-        records.pace().count_check(file_ns);
-        const bool is_right = status.is_ok() && recorded_decode_.equals(*pixels);
-        records.count_check(is_right, recorded.path(), recorded.directory());
-    } else if (&records == pixels_) {
-        note_check(recorded, task.report);
-    }
-    return status;
+    task.report->is_by_record = take_record(task, &recorded, pixels, timings);
+    records.count(recorded.outcome());
+    if (!task.report->is_by_record) return decode_instead_of_record(task.file, size, pixels, timings);
+    return records.is_next_checked() ? check_record(task, size, region, pixels, timings) : Status::ok();
 }
 
-// For a file that the reference decoder is going to read.
-void NativeSampleWorker::note_check(const RecordedFile& recorded, SampleReport* report) const noexcept {
-    std::string path = absolute_path(recorded.path(), recorded.directory());
-    report->pending_check = {std::move(path), recorded.version().facts, recorded.size(),
-                             sum_of(pixels_->key(), recorded.image())};
-}
-
-// Where the file was changed before the reference decoder had read it nothing is known.
-void NativeSampleWorker::end_check(bool is_right, SampleReport* report) const noexcept {
-    const PendingCheck check = *std::exchange(report->pending_check, std::nullopt);
-    const ByteSpan path{reinterpret_cast<const std::uint8_t*>(check.path.data()), check.path.size()};
-    FileFacts facts;
-    if (pixels_->find_facts(path, nullptr, &facts) && facts == check.facts) {
-        pixels_->count_check(is_right, path, nullptr);
-    }
-}
-
-// Pixels by the file's open record. False: it does not hold, and is not open any more.
+// Takes pixels from the file's open record. False: it does not hold, and is not open any more.
 bool NativeSampleWorker::take_record(const SampleTask& task, RecordedFile* recorded, LoadedPixels* pixels,
                                      SampleTimings* timings) noexcept {
     if (task.source->first_steps == nullptr) {
@@ -282,85 +200,78 @@ bool NativeSampleWorker::take_record(const SampleTask& task, RecordedFile* recor
     return true;
 }
 
-// By the file whose record has said `size`, if that is its size.
-Status NativeSampleWorker::decode_behind_record(SampleFile* file, ImageSize size, Index index, bool* has_other_size,
-                                                LoadedPixels* pixels, SampleTimings* timings) noexcept {
-    Status status = read_behind_record(file, timings);
-    ImageInfo info;
-    if (status.is_ok() && !options_.is_native_jpeg_allowed) status = Status::unsupported(kNoLibjpegTurbo);
-    if (status.is_ok()) status = decoder_.read_header(file->contents(), &info);
-    if (!status.is_ok()) return status;
-    *has_other_size = info.size.width != size.width || info.size.height != size.height;
-    // The choices were made for that size. With what the reference decoder decodes they are made again.
-    if (*has_other_size) return Status::unsupported("a record of an image of another size");
-    if (index == Index::kUsed) {
-        return indexed_decode_.decode(decoder_, file->contents(), pixels->region, &pixels->view, timings);
+// A spot check: decodes the file's `region` as well, and delivers that.
+Status NativeSampleWorker::check_record(const SampleTask& task, ImageSize size, const Region& region,
+                                        LoadedPixels* pixels, SampleTimings* timings) noexcept {
+    if (!recorded_decode_.remember(*pixels)) return Status::ok();
+    LoadedPixels plain;
+    plain.region = region;
+    bool has_other_size = false;
+    Status status = read_file_of_record(task.file, size, &has_other_size, timings);
+    if (status.is_ok()) {
+        const StageTimer timer(&timings->decode_ns);
+        status = decoder_.decode(region, nullptr, &plain.view);
     }
-    const StageTimer timer(&timings->decode_ns);
-    return decoder_.decode(pixels->region, nullptr, &pixels->view);
+    if (status.is_ok()) status = make_first_steps(task, &plain, timings);
+    const bool is_undecided = is_for_fallback(status.code) && !has_other_size;
+    if (is_undecided && pixels->are_first_steps_done) return Status::ok();  // pixels are in the record still
+    task.report->is_by_record = false;
+    *pixels = plain;
+    // A file that was changed since the look-up says nothing about its record.
+    const RecordedFile& recorded = *task.file->recorded();
+    const bool is_of_record = recorded.path().is_empty() || task.file->facts() == recorded.version().facts;
+    if (!is_undecided && is_of_record) {
+        const bool is_right = status.is_ok() && recorded_decode_.equals(plain);
+        records_for(task.source->first_steps.get())->count_check(is_right, recorded.path(), recorded.directory());
+    }
+    return status;
 }
 
-// The file of an open record, unless it was read before the record was believed.
-Status NativeSampleWorker::read_behind_record(SampleFile* file, SampleTimings* timings) const noexcept {
+// Reads the file whose record has said `size`, unless it was read before the record was believed, and its header.
+Status NativeSampleWorker::read_file_of_record(SampleFile* file, ImageSize size, bool* has_other_size,
+                                               SampleTimings* timings) noexcept {
     if (file->contents().is_empty()) {
         const RecordedFile& recorded = *file->recorded();
         read_contents(recorded.path(), recorded.directory(), file, timings);
     }
-    return file->status();
+    ImageInfo info;
+    Status status = file->status();
+    if (status.is_ok() && !options_.is_native_jpeg_allowed) status = Status::unsupported(kNoLibjpegTurbo);
+    if (status.is_ok()) status = decoder_.read_header(file->contents(), &info);
+    if (!status.is_ok()) return status;
+    *has_other_size = info.size.width != size.width || info.size.height != size.height;
+    // The choices were made for that size. With the reference decoder they are made again.
+    return *has_other_size ? Status::unsupported("a record of an image of another size") : Status::ok();
+}
+
+Status NativeSampleWorker::decode_instead_of_record(SampleFile* file, ImageSize size, LoadedPixels* pixels,
+                                                    SampleTimings* timings) noexcept {
+    bool has_other_size = false;
+    const Status status = read_file_of_record(file, size, &has_other_size, timings);
+    if (!status.is_ok()) return status;
+    return indexed_decode_.decode(decoder_, file->contents(), pixels->region, &pixels->view, timings);
 }
 
 Status NativeSampleWorker::load_packed(const SampleTask& task, const PackedImageView& rgb, LoadedPixels* pixels,
                                        SampleTimings* timings) noexcept {
-    const std::optional<PendingCheck>& check = task.report->pending_check;
-    if (check && (check->source_size.width != rgb.width || check->source_size.height != rgb.height)) {
-        end_check(false, task.report);
-    }
     if (const Status status = task.choices->resolve(task, {rgb.width, rgb.height}); !status.is_ok()) return status;
     {
         const StageTimer timer(&timings->transform_ns);
-        const Region region = task.report->source_region(*task.source);
-        pixels->region = region;
-        const Status status = executor_.load_packed(rgb.crop(region), &pixels->view);
+        pixels->region = task.report->source_region(*task.source);
+        const Status status = executor_.load_packed(rgb.crop(pixels->region), &pixels->view);
         if (!status.is_ok()) return status;
     }
-    const Status status = make_first_steps(task, pixels, timings);
-    if (status.is_ok() && check) end_check(sum_of(pixels_->key(), pixels->rows) == check->sum, task.report);
-    return status;
+    return make_first_steps(task, pixels, timings);
 }
 
-// Makes the pixels those of the image behind the first steps, if there are such and that was not done, and keeps them.
+// Applies the first steps to the pixels, if there are such and that was not done.
 Status NativeSampleWorker::make_first_steps(const SampleTask& task, LoadedPixels* pixels,
                                             SampleTimings* timings) noexcept {
-    if (task.source->first_steps == nullptr || pixels->is_behind_first_steps) return Status::ok();
-    {
-        const StageTimer timer(&timings->transform_ns);
-        const Status status = kept_image_.make(task, pixels->view, &executor_);
-        if (!status.is_ok()) return status;
-    }
-    show_whole(kept_image_.image(), pixels);
-    if (pixels_ == nullptr) return Status::ok();
-    const StageTimer timer(&timings->cache_ns);
-    if (const std::optional<ReadVersion>& read = task.report->read_version; read) {
-        pixels->is_kept = kept_image_.keep(read->opened, *pixels_, [&] { return read->stamp; });
-    } else if (const RecordedFile* const recorded = task.file == nullptr ? nullptr : task.file->recorded();
-               recorded != nullptr && recorded->has_key()) {
-        pixels->is_kept = kept_image_.keep(recorded->opened(), *pixels_, [&] {
-            return pixels_->stamp_of(recorded->version(), task.file->contents());
-        });
-    }
-    return Status::ok();
-}
-
-// For a file that the reference decoder is going to read: what it makes of it is kept as that of the file as it was
-// before. Where it has changed in between, nobody believes that.
-void NativeSampleWorker::note_read_version(const SampleTask& task) const noexcept {
-    if (task.source->first_steps == nullptr || pixels_ == nullptr) return;
-    const RecordedFile* const recorded = task.file->recorded();
-    if (recorded == nullptr || !recorded->has_key() ||
-        !pixels_->is_settled(recorded->version(), recorded->opened_ns())) {
-        return;
-    }
-    task.report->read_version = {recorded->opened(), pixels_->stamp_of(recorded->version(), task.file->contents())};
+    if (task.source->first_steps == nullptr || pixels->are_first_steps_done) return Status::ok();
+    const StageTimer timer(&timings->transform_ns);
+    const Status status = first_steps_image_.make(task, pixels->view, &executor_);
+    if (status.is_ok()) show_whole(first_steps_image_.image(), pixels);
+    return status;
 }
 
 Status NativeSampleWorker::write_views(const SampleTask& task, const LoadedPixels& pixels,
@@ -380,8 +291,8 @@ Status NativeSampleWorker::write(const SampleTask& task, const LoadedPixels& pix
     needed.left -= pixels.region.left;
     needed.top -= pixels.region.top;
     const TransformPlan& plan = *task.source->views[view].plan;
-    return pixels.is_behind_first_steps ? executor_.run(plan, resolved, crop_rows(pixels.rows, needed), destination)
-                                        : executor_.run(plan, resolved, pixels.view.crop(needed), destination);
+    return pixels.are_first_steps_done ? executor_.run(plan, resolved, crop_rows(pixels.rows, needed), destination)
+                                       : executor_.run(plan, resolved, pixels.view.crop(needed), destination);
 }
 
 void NativeSampleWorker::end_sample() noexcept {
@@ -395,12 +306,12 @@ void NativeSampleWorker::release_scratch(ScratchRule rule) noexcept {
     indexed_decode_.release_scratch(rule);
     recorded_decode_.release_scratch(rule);
     executor_.release_scratch(rule);
-    kept_image_.release_scratch(rule);
+    first_steps_image_.release_scratch(rule);
 }
 
 std::size_t NativeSampleWorker::scratch_bytes() const noexcept {
     return decoder_.scratch_bytes() + indexed_decode_.scratch_bytes() + recorded_decode_.scratch_bytes() +
-           executor_.scratch_bytes() + kept_image_.scratch_bytes();
+           executor_.scratch_bytes() + first_steps_image_.scratch_bytes();
 }
 
 }  // namespace fastload

@@ -8,8 +8,8 @@
 #include "codec/decoder.h"
 #include "codec/jpeg/jpeg_decoder.h"
 #include "engine/cache/decode_cache.h"
+#include "engine/sample/first_steps_image.h"
 #include "engine/sample/indexed_decode.h"
-#include "engine/sample/kept_image.h"
 #include "engine/sample/loaded_pixels.h"
 #include "engine/sample/recorded_decode.h"
 #include "engine/sample/sample_task.h"
@@ -24,8 +24,7 @@ struct NativeWorkerOptions {
     std::uint64_t max_file_bytes = std::uint64_t{1} << 30;
     // False where the installed Pillow does not decode with libjpeg-turbo: then every file is left to Pillow.
     bool is_native_jpeg_allowed = true;
-    std::shared_ptr<DecodeCache> cache;  // null: nothing is kept
-    bool has_indexes = true;             // among what is kept
+    std::shared_ptr<DecodeCache> cache;  // null: nothing is kept, and no record looked for
 };
 
 class NativeSampleWorker final : public SampleWorker {
@@ -39,20 +38,19 @@ class NativeSampleWorker final : public SampleWorker {
     std::size_t scratch_bytes() const noexcept override;
     void release_large_scratch() noexcept override;
 
-    // What run() and run_with_pixels() do, in steps, for a sample whose memory is made when its size is known. A record
-    // may take the place of the file: of the pixels behind the first steps or, where there are none, of coefficients,
-    // of which just the head is read unless all is asked for.
+    // The steps of run() and run_with_pixels(), for a sample whose memory is made when its size is known. A record may
+    // stand for the file: of the pixels after the first steps or, where there are none, of coefficients, of which just
+    // the head is read unless all is asked for.
     void read_for(const FirstSteps* first_steps, ByteSpan path, const WorkingDirectory* directory, jpeg::ReadPart part,
                   SampleFile* file, SampleTimings* timings) const noexcept;
     // The same by the file alone.
     void read_contents(ByteSpan path, const WorkingDirectory* directory, SampleFile* file,
                        SampleTimings* timings) const noexcept;
-    // Takes what somebody has read: of a file, if `opened` is not null.
-    void take_contents(ByteSpan contents, const OpenedVersion* opened, SampleFile* file,
+    // Takes what somebody has read; from a file if `opened` is not null.
+    void take_contents(ByteSpan contents, const FileVersion* opened, SampleFile* file,
                        SampleTimings* timings) const noexcept;
-    // What `read_for` and others look for records in; null: in none.
+    // Where coefficients are looked for; null: nowhere.
     FileRecordCache* coefficients() const noexcept { return coefficients_; }
-    FileRecordCache* pixels() const noexcept { return pixels_; }
     // See JpegDecoder::check_file.
     Status check(ByteSpan contents, ImageInfo* info, std::size_t* end_offset) noexcept;
     // Of the file of which decode() has read the header: JpegDecoder::read_orientation.
@@ -61,10 +59,14 @@ class NativeSampleWorker final : public SampleWorker {
     Status decode(const SampleTask& task, LoadedPixels* pixels, SampleTimings* timings) noexcept;
     Status load_packed(const SampleTask& task, const PackedImageView& rgb, LoadedPixels* pixels,
                        SampleTimings* timings) noexcept;
+    // The record of the image that the first steps of the last decode() or load_packed() have made.
+    ByteSpan finish_first_steps(const HashKey& key, std::uint64_t salt, const RecordStamp& stamp) noexcept {
+        return first_steps_image_.finish(key, salt, stamp);
+    }
     // Makes one view of what was loaded, in `destination`.
     Status write(const SampleTask& task, const LoadedPixels& pixels, std::size_t view, void* destination,
                  SampleTimings* timings) noexcept;
-    // To be called behind the last of these steps.
+    // Call it after the last of these steps.
     void end_sample() noexcept;
 
   private:
@@ -88,34 +90,32 @@ class NativeSampleWorker final : public SampleWorker {
     void read(const SampleTask& task, jpeg::ReadPart part, SampleTimings* timings) noexcept;
     bool open_record(FileRecordCache* records, const StepsHash& steps, ByteSpan path, const WorkingDirectory* directory,
                      jpeg::ReadPart part, RecordedFile* recorded, SampleTimings* timings) const noexcept;
-    Status read_behind_record(SampleFile* file, SampleTimings* timings) const noexcept;
-    enum class Index : std::uint8_t { kUsed, kIgnored };
-    Status decode_behind_record(SampleFile* file, ImageSize size, Index index, bool* has_other_size,
-                                LoadedPixels* pixels, SampleTimings* timings) noexcept;
     Status find_size(SampleFile* file, ImageSize* size, SampleTimings* timings) noexcept;
     Status decode_file(const SampleTask& task, LoadedPixels* pixels, SampleTimings* timings) noexcept;
     Status decode_contents(const SampleTask& task, LoadedPixels* pixels, SampleTimings* timings) noexcept;
     Status decode_record(const SampleTask& task, ImageSize size, LoadedPixels* pixels, SampleTimings* timings) noexcept;
     bool take_record(const SampleTask& task, RecordedFile* recorded, LoadedPixels* pixels,
                      SampleTimings* timings) noexcept;
+    Status check_record(const SampleTask& task, ImageSize size, const Region& region, LoadedPixels* pixels,
+                        SampleTimings* timings) noexcept;
+    Status read_file_of_record(SampleFile* file, ImageSize size, bool* has_other_size, SampleTimings* timings) noexcept;
+    Status decode_instead_of_record(SampleFile* file, ImageSize size, LoadedPixels* pixels,
+                                    SampleTimings* timings) noexcept;
     Status make_first_steps(const SampleTask& task, LoadedPixels* pixels, SampleTimings* timings) noexcept;
-    void note_read_version(const SampleTask& task) const noexcept;
-    void note_check(const RecordedFile& recorded, SampleReport* report) const noexcept;
-    void end_check(bool is_right, SampleReport* report) const noexcept;
     Status run_steps(const SampleTask& task, SampleTimings* timings) noexcept;
     Status run_steps_with_pixels(const SampleTask& task, const PackedImageView& rgb, SampleTimings* timings) noexcept;
     void release_scratch(ScratchRule rule) noexcept;
     Status write_views(const SampleTask& task, const LoadedPixels& pixels, SampleTimings* timings) noexcept;
 
     const NativeWorkerOptions options_;
-    FileRecordCache* const coefficients_;  // null: none are kept
+    FileRecordCache* const coefficients_;  // null: there are none
     FileRecordCache* const pixels_;        // likewise
     PathBuffer path_buffer_;
     JpegDecoder decoder_;
     IndexedDecode indexed_decode_;
     RecordedDecode recorded_decode_;
     TransformExecutor executor_;
-    KeptImage kept_image_;
+    FirstStepsImage first_steps_image_;
 };
 
 }  // namespace fastload

@@ -29,31 +29,12 @@ bool RecordedDecode::decode(const FileRecordCache& cache, RecordedFile* file, co
     return is_decoded;
 }
 
-bool RecordedDecode::make(FileRecordCache* cache, const RecordedFile& file, ByteSpan contents, const Region& region,
-                          JpegDecoder* decoder, StripImageView* rgb, SampleTimings* timings) noexcept {
-    {
-        const StageTimer timer(&timings->decode_ns);
-        if (!decoder->read_coefficients(&writer_).is_ok()) return false;
-    }
-    const FileVersion& version = file.version();
-    ByteSpan record;
-    {
-        const StageTimer timer(&timings->cache_ns);
-        record = writer_.finish(cache->key(), cache->salt_of(version), cache->stamp_of(version, contents));
-        cache->put(version, record);
-    }
-    const StageTimer timer(&timings->decode_ns);
-    jpeg::MemoryBytes bytes(record);
-    return made_.open(&bytes, cache->key(), cache->salt_of(version), limits_).is_ok() &&
-           made_.view_rows(record, region).is_ok() && decoder->decode_record(made_, region, rgb).is_ok();
-}
-
 bool RecordedDecode::pack(const LoadedPixels& pixels, AlignedBuffer* packed) const noexcept {
     if (!packed->reserve(packed_bytes(pixels)).is_ok()) return false;
     ConvertJob job;
     job.width = pixels.size().width;
     job.height = pixels.size().height;
-    if (pixels.is_behind_first_steps) {
+    if (pixels.are_first_steps_done) {
         kernels_.convert_rows(pixels.rows, job, packed->data());
     } else {
         kernels_.convert_strips(pixels.view, job, packed->data());
@@ -73,13 +54,9 @@ bool RecordedDecode::equals(const LoadedPixels& pixels) noexcept {
            std::memcmp(compared_.data(), remembered_.data(), remembered_bytes_) == 0;
 }
 
-std::size_t RecordedDecode::scratch_bytes() const noexcept {
-    return writer_.scratch_bytes() + made_.scratch_bytes() + remembered_.capacity() + compared_.capacity();
-}
+std::size_t RecordedDecode::scratch_bytes() const noexcept { return remembered_.capacity() + compared_.capacity(); }
 
 void RecordedDecode::release_scratch(ScratchRule rule) noexcept {
-    writer_.release_scratch(rule);
-    made_.release_scratch(rule);
     remembered_.release(rule);
     compared_.release(rule);
 }

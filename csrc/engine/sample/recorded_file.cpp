@@ -5,9 +5,6 @@
 namespace fastload {
 namespace {
 
-// Of an ordinary photograph, of its file's bytes. Where less is free, making a record is most likely for nothing.
-constexpr std::uint64_t kCoefficientBytesOfFile = 2;
-
 class StoredBytes final : public jpeg::RecordBytes {
   public:
     explicit StoredBytes(StoredRecord* record) noexcept : record_(*record) {}
@@ -33,12 +30,11 @@ bool RecordedFile::begin(const FileRecordCache& cache, ByteSpan path, const Work
     return has_key_;
 }
 
-void RecordedFile::begin_opened(const OpenedVersion& opened) noexcept {
+void RecordedFile::begin_opened(const FileVersion& opened) noexcept {
     forget();
     path_.clear();
-    version_.key = opened.version.key;
+    version_ = opened;
     has_key_ = true;
-    note_read(opened.version.facts, opened.opened_ns);
 }
 
 bool RecordedFile::find(const FileRecordCache& cache, const FileFacts& facts, ByteSpan contents,
@@ -65,7 +61,7 @@ Status RecordedFile::open_stored(const FileRecordCache& cache, const DecodeLimit
     is_pixels_ = cache.kind() == RecordKind::kPixels;
     if (is_pixels_) return open_pixels(cache, limits);
     StoredBytes bytes(&stored_);
-    return reader_.open(&bytes, cache.key(), cache.salt_of(version_), limits, part);
+    return reader_.open(&bytes, cache.key(), version_.key.hash.high, limits, part);
 }
 
 Status RecordedFile::open_pixels(const FileRecordCache& cache, const DecodeLimits& limits) noexcept {
@@ -74,17 +70,12 @@ Status RecordedFile::open_pixels(const FileRecordCache& cache, const DecodeLimit
     if (!stored_.read(0, {place, stored_.size()})) {
         return {StatusCode::kReadFailed, 0, 0, "a pixel record cannot be read"};
     }
-    return pixels_.open(cache.key(), cache.salt_of(version_), limits.max_pixels);
-}
-
-void RecordedFile::note_read(const FileFacts& facts, std::int64_t opened_ns) noexcept {
-    version_.facts = facts;
-    opened_ns_ = opened_ns;
+    return pixels_.open(cache.key(), version_.key.hash.high, limits.max_pixels);
 }
 
 void RecordedFile::forget() noexcept {
     stored_ = StoredRecord();
-    found_in_ns_ = 0;
+    outcome_ = FileRecordCache::Outcome::kMiss;
     has_key_ = false;
     is_open_ = false;
 }
@@ -108,11 +99,6 @@ bool RecordedFile::read_all(std::vector<std::uint8_t>* record) noexcept {
 void RecordedFile::give_up() noexcept {
     is_open_ = false;
     outcome_ = FileRecordCache::Outcome::kDamaged;
-}
-
-bool RecordedFile::is_wanted(const FileRecordCache& cache) const noexcept {
-    return has_key_ && !is_open_ &&
-           cache.wants(version_, opened_ns_, static_cast<std::size_t>(kCoefficientBytesOfFile * version_.facts.size));
 }
 
 }  // namespace fastload

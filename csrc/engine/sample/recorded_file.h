@@ -1,4 +1,4 @@
-// The record that stands for a sample's file, or is to be made of it.
+// The record that stands for a sample's file.
 #pragma once
 
 #include <cstddef>
@@ -26,18 +26,13 @@ class RecordedFile {
     // is worked on. False where no record can be looked for.
     bool begin(const FileRecordCache& cache, ByteSpan path, const WorkingDirectory* directory,
                const StepsHash& steps) noexcept;
-    // The same of a file that somebody has opened and read.
-    void begin_opened(const OpenedVersion& opened) noexcept;
+    // Begins with a file that somebody has opened and read.
+    void begin_opened(const FileVersion& opened) noexcept;
     // Opens the record of this file with these facts, and contents where those are checked, if there is one. All of one
     // of pixels is read.
     bool find(const FileRecordCache& cache, const FileFacts& facts, ByteSpan contents, const DecodeLimits& limits,
               jpeg::ReadPart part = jpeg::ReadPart::kNeeded) noexcept;
-    // The file was opened at `opened_ns` and had these facts.
-    void note_read(const FileFacts& facts, std::int64_t opened_ns) noexcept;
     void forget() noexcept;
-    // How long it took to find the record, for HitPace.
-    void note_found_in(std::uint64_t nanoseconds) noexcept { found_in_ns_ = nanoseconds; }
-    std::uint64_t found_in_ns() const noexcept { return found_in_ns_; }
 
     // Whether a record was found that has held so far.
     bool is_open() const noexcept { return is_open_; }
@@ -51,18 +46,13 @@ class RecordedFile {
     bool read_all(std::vector<std::uint8_t>* record) noexcept;
     // The rows of the region that were read.
     const jpeg::RecordReader& reader() const noexcept { return reader_; }
-    // Of a record that did not hold behind that.
+    // Closes a record that turned out not to hold.
     void give_up() noexcept;
     // What became of the look-up.
     FileRecordCache::Outcome outcome() const noexcept { return outcome_; }
 
     bool has_key() const noexcept { return has_key_; }
-    // Whether a record of coefficients is to be made of the file, which was read.
-    bool is_wanted(const FileRecordCache& cache) const noexcept;
     const FileVersion& version() const noexcept { return version_; }
-    // Of the file that was read.
-    OpenedVersion opened() const noexcept { return {version_, opened_ns_}; }
-    std::int64_t opened_ns() const noexcept { return opened_ns_; }
     ByteSpan path() const noexcept { return {reinterpret_cast<const std::uint8_t*>(path_.data()), path_.size()}; }
     const WorkingDirectory* directory() const noexcept { return directory_; }
 
@@ -86,8 +76,6 @@ class RecordedFile {
     jpeg::RecordReader reader_;
     PixelRecordReader pixels_;
     FileVersion version_;
-    std::int64_t opened_ns_ = 0;
-    std::uint64_t found_in_ns_ = 0;
     std::string path_;
     const WorkingDirectory* directory_ = nullptr;
     FileRecordCache::Outcome outcome_ = FileRecordCache::Outcome::kMiss;

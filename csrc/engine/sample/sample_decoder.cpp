@@ -65,14 +65,14 @@ Status SampleDecoder::run(ByteSpan path, const Plan& plan, DrawSource* draws, De
 }
 
 Status SampleDecoder::run_with_contents(ByteSpan contents, const Plan& plan, DrawSource* draws, DecodedSample* sample,
-                                        const OpenedVersion* opened) noexcept {
+                                        const FileVersion* opened) noexcept {
     OwnChoices choices(plan, draws, &source_);
     return make_of_contents(contents, opened, &choices, sample);
 }
 
-bool SampleDecoder::find_opened(int descriptor, ByteSpan path, OpenedVersion* opened) const noexcept {
+bool SampleDecoder::find_opened(int descriptor, ByteSpan path, FileVersion* opened) const noexcept {
     FileRecordCache* const coefficients = worker_.coefficients();
-    return coefficients != nullptr && coefficients->find_opened(descriptor, path, system_time_ns(), opened);
+    return coefficients != nullptr && coefficients->find_opened(descriptor, path, opened);
 }
 
 Status SampleDecoder::run_oriented(ByteSpan path, const OrientedPlans& plans, DrawSource* draws,
@@ -99,7 +99,7 @@ Status SampleDecoder::run_with_pixels(const PackedImageView& rgb, const Plan& pl
     });
 }
 
-Status SampleDecoder::make_of_contents(ByteSpan contents, const OpenedVersion* opened, SampleChoices* choices,
+Status SampleDecoder::make_of_contents(ByteSpan contents, const FileVersion* opened, SampleChoices* choices,
                                        DecodedSample* sample) noexcept {
     return make(choices, sample, [&](const SampleTask& task, LoadedPixels* pixels) {
         worker_.take_contents(contents, opened, &file_, &timings_);

@@ -44,9 +44,9 @@ class SampleDecoder {
     // kept of the file, and `plan` goes on with; null: nothing is.
     Status run(ByteSpan path, const Plan& plan, DrawSource* draws, DecodedSample* sample,
                const WorkingDirectory* directory = nullptr, const Steps& first_steps = nullptr) noexcept;
-    // `opened`: of which file the contents are; null: of none.
+    // `opened`: the file of the contents; null: none.
     Status run_with_contents(ByteSpan contents, const Plan& plan, DrawSource* draws, DecodedSample* sample,
-                             const OpenedVersion* opened = nullptr) noexcept;
+                             const FileVersion* opened = nullptr) noexcept;
 
     // The same with the plan for the image's EXIF orientation as OpenCV reads it: that of orientation 1 is the first.
     // The plans have one layout. Also for the fallback are files about whose orientation there may be two opinions.
@@ -60,7 +60,7 @@ class SampleDecoder {
                            const Steps& first_steps = nullptr) noexcept;
 
     // What run_with_contents() wants to know of a file that is open, and is read next. False: nothing.
-    bool find_opened(int descriptor, ByteSpan path, OpenedVersion* opened) const noexcept;
+    bool find_opened(int descriptor, ByteSpan path, FileVersion* opened) const noexcept;
 
     // Whether the reference decoder takes these contents, whatever its verdict on a part of them:
     // JpegDecoder::check_file.
@@ -83,7 +83,7 @@ class SampleDecoder {
     Status make(SampleChoices* choices, DecodedSample* sample, Load load) noexcept;
     template <typename Load>
     Status make_sample(SampleChoices* choices, DecodedSample* sample, Load load) noexcept;
-    Status make_of_contents(ByteSpan contents, const OpenedVersion* opened, SampleChoices* choices,
+    Status make_of_contents(ByteSpan contents, const FileVersion* opened, SampleChoices* choices,
                             DecodedSample* sample) noexcept;
 
     NativeSampleWorker worker_;

@@ -29,8 +29,6 @@ void SampleReport::reset(const SampleSource& source) {
     is_by_fallback = false;
     is_by_record = false;
     source_size = {};
-    read_version.reset();
-    pending_check.reset();
     first_steps.operations.clear();
     if (source.first_steps != nullptr) source.first_steps->plan->reserve(&first_steps);
     views.resize(source.views.size());

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "base/image_view.h"
@@ -15,7 +14,6 @@
 #include "engine/sample/sample_timings.h"
 #include "image/plan/transform_plan.h"
 #include "image/random/draw_source.h"
-#include "io/file_facts.h"
 #include "io/sample_index.h"
 #include "io/working_directory.h"
 
@@ -27,7 +25,7 @@ struct View {
     std::size_t sample_bytes = 0;  // what one sample takes in its batch
 };
 
-// The first steps of all views, whose result is kept; the plans of the views are of the others.
+// The first steps of all views, whose result a record has; the views' own plans do the others.
 struct FirstSteps {
     std::shared_ptr<const TransformPlan> plan;  // without draws, into rows of pixels
     StepsHash hash = {};
@@ -55,14 +53,6 @@ struct SampleSource {
     Status resolve(DrawSource* draws, ImageSize source_size, SampleReport* report) const noexcept;
 };
 
-// A hit that is checked by what the reference decoder makes of the file.
-struct PendingCheck {
-    std::string path;  // absolute
-    FileFacts facts;   // of the file whose record it is
-    ImageSize source_size;
-    std::uint64_t sum = 0;  // over the pixels by the record
-};
-
 // What was done to a sample: enough to repeat it with Pillow.
 struct SampleReport {
     std::int64_t sample_index = 0;
@@ -71,8 +61,6 @@ struct SampleReport {
     ImageSize source_size;
     ResolvedTransform first_steps;
     std::vector<ResolvedTransform> views;
-    std::optional<ReadVersion> read_version;  // of the file whose pixels the reference decoder gives
-    std::optional<PendingCheck> pending_check;
 
     // Forgets the sample, with room for the steps of another one. May throw std::bad_alloc.
     void reset(const SampleSource& source);

@@ -157,11 +157,11 @@ int write_record_directory(int folder, const std::string& name, RecordKind kind,
 }
 
 RecordFileVerdict read_record_directory(int folder, const std::string& name, RecordKind kind,
-                                        std::uint32_t decoder_revision, const HashKey& key, bool is_shared,
-                                        RecordDirectory* directory, int* error) {
+                                        std::uint32_t decoder_revision, const HashKey& key, RecordDirectory* directory,
+                                        int* error) {
     TrustedFile file;
     RecordFileVerdict verdict =
-        open_trusted_file(folder, FileName(name, ".dir").c_str(), O_RDONLY, is_shared, &file, error);
+        open_trusted_file(folder, FileName(name, ".dir").c_str(), O_RDONLY, false, &file, error);
     if (verdict != RecordFileVerdict::kGood) return verdict;
     DirectoryHead head;
     const RecordFileHead expected = file_head(kind, decoder_revision);

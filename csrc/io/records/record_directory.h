@@ -54,8 +54,8 @@ int write_record_directory(int folder, const std::string& name, RecordKind kind,
 // the .dat's head, at multiples of 8. kFailed with EBADMSG: damaged. ENOENT: the store changed meanwhile, list it
 // again. May throw std::bad_alloc.
 RecordFileVerdict read_record_directory(int folder, const std::string& name, RecordKind kind,
-                                        std::uint32_t decoder_revision, const HashKey& key, bool is_shared,
-                                        RecordDirectory* directory, int* error);
+                                        std::uint32_t decoder_revision, const HashKey& key, RecordDirectory* directory,
+                                        int* error);
 
 // The generation alone, from the file's head; for a file that is looked at again and again. Of a regular file of any
 // owner, kind and decoder, and no checksum is looked at.

@@ -87,10 +87,10 @@ RecordFileVerdict judge_head(const RecordFileHead& head, std::size_t size, const
 }
 
 RecordFileVerdict RecordFile::open(int folder, const std::string& name, RecordKind kind, std::uint32_t decoder_revision,
-                                   bool is_shared, RecordFile* file, int* error) noexcept {
+                                   RecordFile* file, int* error) noexcept {
     TrustedFile opened;
     RecordFileVerdict verdict =
-        open_trusted_file(folder, FileName(name, ".dat").c_str(), O_RDONLY, is_shared, &opened, error);
+        open_trusted_file(folder, FileName(name, ".dat").c_str(), O_RDONLY, false, &opened, error);
     if (verdict != RecordFileVerdict::kGood) return verdict;
     RecordFileHead head;
     std::size_t size = 0;

@@ -82,11 +82,10 @@ RecordFileVerdict judge_head(const RecordFileHead& head, std::size_t size, const
 // Reads records of one file. Thread-safe.
 class RecordFile {
   public:
-    // `name` without ".dat", in the folder with the descriptor `folder`. Never waits (a FIFO of that name), never
-    // follows a link. With `is_shared` regular files are trusted whoever owns them and may write to them. kFailed with
-    // EBADMSG: shorter than its head.
+    // `name` without ".dat", in the folder with the descriptor `folder`. Opens it read-only; never waits (a FIFO of
+    // that name), never follows a link. kFailed with EBADMSG: shorter than its head.
     static RecordFileVerdict open(int folder, const std::string& name, RecordKind kind, std::uint32_t decoder_revision,
-                                  bool is_shared, RecordFile* file, int* error) noexcept;
+                                  RecordFile* file, int* error) noexcept;
 
     const RecordFileId& id() const noexcept { return id_; }
     // Behind the last byte, as the file is now.

@@ -199,8 +199,3 @@ def _step_of(loader: TorchDataLoader[Any], step_seconds: float | None) -> tuple[
             if stats.batches_delivered >= _ENOUGH_BATCHES:
                 return stats.mean_step_seconds, "between the batches of this loader"
     return None, "give step_seconds to know whether training waits"
-
-
-def _cache_setting(loader: DataLoader[Any]) -> Any:
-    now = CurrentLoader(loader)
-    return now.cache_setting(now.plan())

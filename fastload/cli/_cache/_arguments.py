@@ -1,4 +1,4 @@
-"""What several of the commands are given, and how stores are found for them."""
+"""The arguments that several of the commands share, and the stores that these name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fastload._decode_cache._cache import Cache, What, default_path
 from fastload._process._processors import num_auto_workers
 from fastload.cli._errors import UsageError, one_line
 
-# In the tables the numbers stand behind their names.
+# In the tables the numbers stand after their names.
 RIGHT = frozenset({1})
 RIGHT_OF_GROUPS = frozenset({2})  # where the rows have a group in front
 
@@ -20,17 +20,12 @@ RIGHT_OF_GROUPS = frozenset({2})  # where the rows have a group in front
 def add_workers(parser: argparse.ArgumentParser) -> None:
     """Adds --workers."""
     parser.add_argument(
-        "--workers", default="auto", metavar="N", help="threads (default: auto, as there are processors)"
+        "--workers", default="auto", metavar="N", help="threads (default: auto, one for each processor)"
     )
 
 
-def add_shared(parser: argparse.ArgumentParser) -> None:
-    """Adds --shared."""
-    parser.add_argument("--shared", action="store_true", help="believe folders and files of other users, too")
-
-
 def workers_of(options: argparse.Namespace) -> int:
-    """How many threads. Raises UsageError."""
+    """Returns the number of threads. Raises UsageError."""
     if options.workers == "auto":
         return num_auto_workers()
     if not options.workers.isdecimal() or int(options.workers) < 1:
@@ -38,18 +33,18 @@ def workers_of(options: argparse.Namespace) -> int:
     return int(options.workers)
 
 
-def cache_of(path: str | None, max_bytes: str | None, shared: bool = False, what: What = "index") -> Cache:
-    """As a program would name it, with its default folder. Raises UsageError."""
+def cache_of(path: str | None, max_bytes: str | None, what: What = "index") -> Cache:
+    """Returns the store as a program would name it, with its default folder. Raises UsageError."""
     try:
-        cache = Cache(path, max_bytes, what, shared=shared)
+        cache = Cache(path, max_bytes, what)
     except ValueError as error:
         text = str(error).replace("max_bytes", "--max-bytes", 1).replace(f"what={what!r}", f"--what {what}")
         raise UsageError(text) from error
-    return Cache(path_of(None), max_bytes, what, shared=shared) if path is None else cache
+    return Cache(path_of(None), max_bytes, what) if path is None else cache
 
 
 def path_of(path: str | None) -> Path:
-    """The folder of a store. Raises UsageError where none is given and there is no default."""
+    """Returns the folder of a store. Raises UsageError where none is given and there is no default."""
     try:
         return default_path() if path is None else Cache(path).path
     except RuntimeError as error:
@@ -58,7 +53,7 @@ def path_of(path: str | None) -> Path:
 
 @contextlib.contextmanager
 def store_errors(path: Path) -> Iterator[None]:
-    """In it an error of the system's about the store becomes a UsageError that names the store."""
+    """Turns a system error about the store into a UsageError that names the store."""
     try:
         yield
     except FileNotFoundError as error:

@@ -12,17 +12,15 @@ from fastload.cli._cache._arguments import path_of, store_errors
 from fastload.cli._console import say
 from fastload.cli._errors import FINE
 
-_DESCRIPTION = """Removes the files of a store, and no others, and then its folders where they are empty. It asks
-nothing. A file that a living process writes to is left. Processes that read the store go on."""
+_DESCRIPTION = """Removes the files of a store, and no others, and then its folders if they are empty, without asking. A
+file that a living process writes to stays. Processes that read the store go on."""
 
 
 def add_to(parts: Any) -> argparse.ArgumentParser:
     """Adds the command to the subparsers of argparse."""
     parser: argparse.ArgumentParser = parts.add_parser("clear", help="remove a store", description=_DESCRIPTION)
     parser.add_argument("path", help="folder of the store")
-    parser.add_argument(
-        "--stale", action="store_true", help="only files of other versions, damaged ones, and such that are mostly dead"
-    )
+    parser.add_argument("--stale", action="store_true", help="only files of other versions and damaged ones")
     parser.set_defaults(run=_run)
     return parser
 

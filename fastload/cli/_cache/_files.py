@@ -8,10 +8,8 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from torch.utils.data import DataLoader as TorchDataLoader
 
 from fastload._display._progress import Progress
@@ -19,9 +17,9 @@ from fastload._pillow._decode_image import pil_loader
 from fastload._process._config import MAX_FILE_BYTES
 from fastload.cli._errors import UsageError, one_line
 from fastload.cli._targets import loader_of
+from fastload.sources._file_paths import FilePaths
 from fastload.sources._image_folder import IMG_EXTENSIONS
 from fastload.sources._lowering import LoweredSource, NotLoweredError, lower_dataset
-from fastload.sources._sample_table import SampleTable
 
 # Bytes of names, and os.walk: names are kept as the system gives them.
 # ruff: noqa: PTH111, PTH116, PTH118, PTH123
@@ -30,23 +28,21 @@ _EXTENSIONS = tuple(map(str.encode, IMG_EXTENSIONS))
 
 @dataclass(frozen=True)
 class TargetFiles:
-    """Of a target.
+    """The files of a target.
 
     Attributes:
-        paths: Of the files, each once.
-        unlisted: Of directories that the system does not list, why.
-        source: The data set of a loader; None of a folder.
-        loader: It itself, torch's or fastload's.
+        paths: Each file once.
+        unlisted: Why the system does not list some directories.
+        loader: The target itself where it is a loader, torch's or fastload's; None for a folder.
     """
 
     paths: Sequence[bytes]
     unlisted: list[str] = field(default_factory=list)
-    source: LoweredSource | None = None
     loader: TorchDataLoader[Any] | None = None
 
 
 def files_of(target: str) -> TargetFiles:
-    """The images below a folder, however deep, or the files that a loader's data set reads.
+    """Returns the images below a folder, however deep, or the files that a loader's data set reads.
 
     Raises:
         UsageError: `target` is neither, has no files, or nobody knows which files it reads.
@@ -61,12 +57,11 @@ def files_of(target: str) -> TargetFiles:
     if ":" not in target and not target.endswith(".py"):
         raise UsageError(f"{target!r} is neither a folder nor of the form script.py:name or package.module:name")
     loader = loader_of(target)
-    source = _lowered(target, loader)
-    return TargetFiles(_TablePaths(source), source=source, loader=loader)
+    return TargetFiles(FilePaths(_lowered(target, loader)), loader=loader)
 
 
 def why_unread(path: bytes) -> str:
-    """Why a file was not read, as far as another try tells."""
+    """Returns why a file was not read, as far as another try tells."""
     try:
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode):
@@ -81,7 +76,7 @@ def why_unread(path: bytes) -> str:
 
 
 def named(path: bytes) -> str:
-    """For messages."""
+    """Returns the path for messages."""
     return os.fsdecode(path).encode(sys.stdout.encoding or "utf-8", "backslashreplace").decode(errors="replace")
 
 
@@ -114,25 +109,3 @@ def _lowered(target: str, loader: TorchDataLoader[Any]) -> LoweredSource:
     if len(source) == 0:
         raise UsageError(f"the data set of {target} is empty")
     return source
-
-
-class _TablePaths(Sequence[bytes]):
-    """The names of a data set's files, made when they are asked for."""
-
-    def __init__(self, source: LoweredSource) -> None:
-        self._table: SampleTable = source.table
-        self._files: NDArray[np.int64] | None = None if source.index_map is None else np.unique(source.index_map)
-
-    def __len__(self) -> int:
-        return len(self._table if self._files is None else self._files)
-
-    @overload
-    def __getitem__(self, index: int) -> bytes: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[bytes]: ...
-    def __getitem__(self, index: int | slice) -> bytes | list[bytes]:
-        if isinstance(index, slice):
-            return [self[place] for place in range(len(self))[index]]
-        if not 0 <= index < len(self):
-            raise IndexError(f"{index} of {len(self)} files")
-        return self._table.path_bytes(index if self._files is None else int(self._files[index]))

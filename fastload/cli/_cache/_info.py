@@ -11,7 +11,7 @@ from fastload._decode_cache._report import StoreReport, report_of
 from fastload._display._table import Table
 from fastload._display._units import counted, in_bytes, in_percent
 from fastload._process._file_system import is_remote
-from fastload.cli._cache._arguments import RIGHT, add_shared, cache_of, path_of, store_errors
+from fastload.cli._cache._arguments import RIGHT, cache_of, path_of, store_errors
 from fastload.cli._cache._kinds import kinds_in
 from fastload.cli._cache._verify import rows_of_unused
 from fastload.cli._console import show
@@ -27,7 +27,6 @@ def add_to(parts: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = parts.add_parser("info", help="say what a store has", description=_DESCRIPTION)
     parser.add_argument("path", nargs="?", help="folder of the store (default: decode in the cache folder)")
     parser.add_argument("--max-bytes", metavar="SIZE", help="that programs give the store (default: 4GiB)")
-    add_shared(parser)
     parser.add_argument("--json", action="store_true", help="print it as JSON")
     parser.set_defaults(run=_run)
     return parser
@@ -37,7 +36,7 @@ def _run(options: argparse.Namespace) -> int:
     max_bytes = cache_of(options.path, options.max_bytes).max_bytes
     path = path_of(options.path)
     with store_errors(path):
-        report = report_of(path, is_shared=options.shared, reads_records=False)
+        report = report_of(path, reads_records=False)
     if options.json:
         print(json.dumps({**_as_dict(report), "max_bytes": max_bytes}, indent=2))
     else:

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from fastload import _native
+from fastload._decode_cache._build import comparing_actions
 from fastload._decode_cache._builders import FileRun
-from fastload._decode_cache._report import StoreReport, look_at, report_of
+from fastload._decode_cache._report import StoreReport, report_of
 from fastload._display._progress import Progress
 from fastload._display._table import Table
 from fastload._display._units import counted
-from fastload.cli._cache._arguments import RIGHT_OF_GROUPS, add_shared, add_workers, path_of, store_errors, workers_of
+from fastload.cli._cache._arguments import RIGHT_OF_GROUPS, add_workers, path_of, store_errors, workers_of
 from fastload.cli._cache._files import TargetFiles, files_of, named, why_unread
 from fastload.cli._cache._kinds import Kind, kinds_in
-from fastload.cli._cache._run import builders, gone_through
+from fastload.cli._cache._run import gone_through
 from fastload.cli._console import say, show
 from fastload.cli._errors import DIFFERENT, FINE, INTERRUPTED
 
-_DESCRIPTION = """Reads every record of a store and makes its checks. With --against the index of each file of TARGET is
-made anew and compared with the record, and so are its coefficients or pixels where the store has any; for pixels TARGET
-is a loader. Nothing is changed."""
+_DESCRIPTION = """Reads and checks every record of a store. With --against, also makes the records of each file of
+TARGET anew and compares them; for pixels TARGET is a loader. Nothing is changed."""
 
 
 def add_to(parts: Any) -> argparse.ArgumentParser:
@@ -30,7 +30,6 @@ def add_to(parts: Any) -> argparse.ArgumentParser:
     parser.add_argument("path", help="folder of the store")
     parser.add_argument("--against", metavar="TARGET", help="a folder with images, or script.py:name of a loader")
     add_workers(parser)
-    add_shared(parser)
     parser.set_defaults(run=_run)
     return parser
 
@@ -39,16 +38,15 @@ def _run(options: argparse.Namespace) -> int:
     path, num_workers = path_of(options.path), workers_of(options)
     files = None if options.against is None else files_of(options.against)
     with store_errors(path), Progress(f"reading {path}"):
-        report = report_of(path, is_shared=options.shared, reads_records=True)
-        stores = {kind: look_at(path, kind.name, is_shared=options.shared) for kind in kinds_in(report)}
+        report = report_of(path, reads_records=True)
     rows: list[tuple[str, ...]] = []
     num_different, is_whole = 0, True
-    for kind, store in stores.items():
+    for kind in kinds_in(report):
         of_kind = list(_rows_of(report.of(kind.name)))
-        if files is not None and kind.needs_loader and files.source is None:
+        if files is not None and kind.needs_loader and files.loader is None:
             of_kind.append(("compared", "0", "their loader was not named"))
         elif files is not None and is_whole:
-            run, is_whole = _compared(kind, store, files, num_workers)
+            run, is_whole = _compared(kind, path, files, num_workers)
             of_kind += _rows_of_comparison(kind, run)
             num_different += run.counts["different"]
         rows += ((kind.name, *row) for row in of_kind)
@@ -66,14 +64,14 @@ def _run(options: argparse.Namespace) -> int:
     return DIFFERENT if num_bad else FINE
 
 
-def _compared(kind: Kind, store: _native.RecordStore, files: TargetFiles, num_workers: int) -> tuple[FileRun, bool]:
-    cache = kind.make_cache(store, len(files.paths))
-    actions = [builder.compare for builder in builders(kind, cache, files, num_workers)]
+def _compared(kind: Kind, path: Path, files: TargetFiles, num_workers: int) -> tuple[FileRun, bool]:
+    with store_errors(path):
+        actions = comparing_actions(path, kind.name, kind.image_files(files), num_workers)
     return gone_through(f"comparing {kind.plural}", files.paths, actions)
 
 
 def _num_damaged(report: StoreReport) -> int:
-    """Records that are, and files that are of no use."""
+    """Returns how many records are damaged, and files of no use."""
     files = [*report.those(report.is_untrusted), *report.those(report.is_unread)]
     files += [file for file in report.those(report.is_damaged) if not report.is_good(file)]
     return len(files) + sum(file["damaged"] for file in report.files)
@@ -87,10 +85,10 @@ def _rows_of(report: StoreReport) -> Iterator[tuple[str, ...]]:
 
 
 def rows_of_unused(report: StoreReport) -> Iterator[tuple[str, ...]]:
-    """Of files that are left alone, and why."""
+    """Yields rows about files that are not used, and why."""
     kinds = (
         (report.is_foreign, "foreign", "of another version of fastload, or another machine"),
-        (report.is_untrusted, "not believed", "others may write to them, or own them: --shared believes them"),
+        (report.is_untrusted, "not believed", "others may write to them, or own them"),
         (report.is_unread, "unreadable", ""),
         (lambda file: report.is_damaged(file) and not report.is_good(file), "damaged files", ""),
     )

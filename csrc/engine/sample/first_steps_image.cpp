@@ -1,8 +1,9 @@
-#include "engine/sample/kept_image.h"
+#include "engine/sample/first_steps_image.h"
 
 namespace fastload {
 
-Status KeptImage::make(const SampleTask& task, const StripImageView& pixels, TransformExecutor* executor) noexcept {
+Status FirstStepsImage::make(const SampleTask& task, const StripImageView& pixels,
+                             TransformExecutor* executor) noexcept {
     const TransformPlan& plan = *task.source->first_steps->plan;
     const ResolvedTransform& resolved = task.report->first_steps;
     const ImageSize size = resolved.output_size;
@@ -10,11 +11,6 @@ Status KeptImage::make(const SampleTask& task, const StripImageView& pixels, Tra
     std::uint8_t* const rows = plan.count_bytes(size, &bytes) ? writer_.begin(size, task.report->source_size) : nullptr;
     if (rows == nullptr) return {StatusCode::kOutOfMemory, 0, 0, "no memory for an image between two steps"};
     return executor->run(plan, resolved, pixels, rows);
-}
-
-bool KeptImage::put(const FileVersion& file, FileRecordCache& cache, const RecordStamp& stamp) noexcept {
-    const ByteSpan record = writer_.finish(cache.key(), cache.salt_of(file), stamp);
-    return !record.is_empty() && cache.put(file, record);
 }
 
 }  // namespace fastload

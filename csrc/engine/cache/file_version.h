@@ -1,0 +1,53 @@
+// Files by their paths, as records of coefficients and pixels know them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "base/content_hash.h"
+#include "base/record_stamp.h"
+#include "base/span.h"
+#include "engine/cache/file_system_kind.h"
+#include "io/file_facts.h"
+#include "io/records/record_file.h"
+#include "io/working_directory.h"
+
+namespace fastload {
+
+// A file whose record is looked for.
+struct FileVersion {
+    ContentKey key;  // of its path
+    FileFacts facts;
+};
+
+// A hash of the steps that were applied to an image before it was kept; all 0: none.
+using StepsHash = std::array<std::uint8_t, 16>;
+
+// The absolute path, as it is written, of a file that is named in `directory`; null: in the thread's current one.
+// Empty where there is none, or without memory.
+std::string absolute_path(ByteSpan path, const WorkingDirectory* directory) noexcept;
+
+// The key of the file's record. False where there is no absolute path.
+bool find_file_key(const HashKey& secret, ByteSpan path, const WorkingDirectory* directory, const StepsHash& steps,
+                   ContentKey* key) noexcept;
+
+// The metadata of the regular file at `path`, and what it is worth. A file server is asked anew. False where there is
+// no such file.
+bool find_file_facts(ByteSpan path, const WorkingDirectory* directory, FileSystemKinds* file_systems, FileFacts* facts,
+                     FileSystemKind* kind) noexcept;
+
+// What a record says of the file that it was made of, and reading it again.
+RecordStamp stamp_of(const HashKey& secret, const FileFacts& facts, ByteSpan contents) noexcept;
+FileFacts facts_in(const RecordStamp& stamp) noexcept;
+bool is_of_contents(const HashKey& secret, const RecordStamp& stamp, ByteSpan contents) noexcept;
+
+// The rank of a file's record: of two records of a path, that of the later change is the better one.
+constexpr std::uint32_t rank_of(const FileFacts& facts) noexcept {
+    return static_cast<std::uint32_t>(facts.ctime_ns / 1'000'000'000);
+}
+
+// Whether all checks of the record hold. `kind` is coefficients or pixels.
+bool is_whole_file_record(RecordKind kind, const HashKey& secret, const ContentKey& key, ByteSpan record) noexcept;
+
+}  // namespace fastload

@@ -1,0 +1,54 @@
+// Writes the coefficients or pixels of a store.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "base/content_hash.h"
+#include "base/span.h"
+#include "engine/cache/built_records.h"
+#include "engine/cache/record_appender.h"
+
+namespace fastload {
+
+// One build by one process, see Note [kinds of records]. A file is published once, when it is complete: it is large
+// enough, five minutes old, or the build ends. A process that is killed loses the file that it was writing; the next
+// build removes it. Thread-safe.
+class RecordBuild {
+  public:
+    // Removes what killed builds have left. `records` is the store, of whose folder all files may take `max_bytes`.
+    // `max_file_bytes`: 0 for the kind's own.
+    RecordBuild(std::shared_ptr<const BuiltRecords> records, std::uint64_t max_bytes, std::uint64_t max_file_bytes = 0);
+    RecordBuild(const RecordBuild&) = delete;  // its file has one writer
+    RecordBuild& operator=(const RecordBuild&) = delete;
+
+    const BuiltRecords& records() const noexcept { return *records_; }
+
+    // Appends the record; other threads wait meanwhile. False where it is not kept: it is too large, or error() says
+    // why nothing more is.
+    bool put(const ContentKey& key, std::uint32_t rank, ByteSpan record) noexcept;
+
+    // Publishes the file that is being written. Where that fails, all that is in it is lost.
+    void finish() noexcept;
+
+    // The first error: the system's, or kStoreIsFull; 0: none.
+    int error() const noexcept;
+    std::uint64_t num_records() const noexcept;  // that are published
+    std::uint64_t bytes_written() const noexcept;
+
+  private:
+    int append(const ContentKey& key, std::uint32_t rank, ByteSpan record);
+    void publish_file() noexcept;
+
+    const std::shared_ptr<const BuiltRecords> records_;
+    mutable std::mutex mutex_;
+    // Under the mutex.
+    RecordAppender appender_;
+    std::chrono::steady_clock::time_point file_begin_;
+    std::uint64_t num_records_ = 0;
+    int error_ = 0;
+};
+
+}  // namespace fastload
