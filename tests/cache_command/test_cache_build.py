@@ -21,9 +21,9 @@ from image_folders import make_mixed_folder, save_jpeg
 
 import fastload
 from fastload import _native
-from fastload._decode_cache import _file_records, _folder, _report
+from fastload._decode_cache import _build, _folder, _report
 from fastload._decode_cache._builders import FileRun
-from fastload.cli._cache import _build, _run
+from fastload.cli._cache import _run
 
 
 @each_kind
@@ -51,7 +51,7 @@ def test_pixels_are_built_and_verified_for_a_loader(folder: Path, run: Any, name
     rows = run("build", f"train.py:{name}", "--path", "store", *options)[1]
     assert (rows["known before"], rows["kept"].split()[0]) == ("12", "0")
     theirs = getattr(sys.modules["train"], name)
-    cache = fastload.Cache("store", "1G", what="pixels", spot_checks=0)
+    cache = fastload.Cache("store", "1G", what="pixels")
     mine, plain = (
         fastload.DataLoader(theirs.dataset, batch_size=4, num_workers=2, rng="sample", seed=1, cache=setting)
         for setting in (cache, None)
@@ -69,7 +69,7 @@ def test_pixels_are_built_and_verified_for_a_loader(folder: Path, run: Any, name
 @pytest.mark.parametrize(
     ("target", "why"),
     [
-        ("images", "pixels are those behind the first steps of a transform: name a loader, script.py:name or "),
+        ("images", "pixels are the images after the first steps of a transform: name a loader, script.py:name or "),
         ("train.py:random", "no pixels of this loader are worth keeping: this transform's RandomCrop draws before the"),
         ("train.py:listed", "no pixels of this loader are worth keeping: this transform's native part does not change"),
         ("train.py:part", "no pixels of this loader are worth keeping: this transform does not change the size of"),
@@ -149,7 +149,7 @@ def test_where_there_is_no_room_it_ends_and_says_so(folder: Path, run: Any, what
 def test_a_writer_that_is_behind_is_waited_for(folder: Path) -> None:
     store = mock.Mock(**{"why_nothing_is_kept.return_value": None})
     builder = mock.Mock(**{"build.side_effect": ["not kept", "kept"]})
-    assert _run.record_action(builder, store)(b"a.jpg") == "kept"
+    assert _build.index_action(builder, store)(b"a.jpg") == "kept"
     store.native.flush.assert_called_once()
 
 
@@ -157,11 +157,8 @@ def test_a_record_that_is_found_wrong_is_made_anew_and_told(folder: Path, run: A
     run("build", "images", "--path", "store")
     builds = {b"images/class0/0000.JPEG": iter(["different", "kept"])}
 
-    class Builder(_native.IndexBuilder):
-        def build(self, path: bytes) -> Any:
-            return next(builds.get(path, iter(["known"])))
-
-    with mock.patch.object(_native, "IndexBuilder", Builder):
+    builder = mock.Mock(**{"build.side_effect": lambda path: next(builds.get(path, iter(["known"])))})
+    with mock.patch.object(_native, "make_index_builder", return_value=builder):
         exit_code, rows, _ = run("build", "images", "--path", "store")
     assert (exit_code, rows["made anew"]) == (0, "1  their records were wrong: images/class0/0000.JPEG")
 
@@ -170,7 +167,7 @@ def test_a_record_that_is_found_wrong_is_made_anew_and_told(folder: Path, run: A
 def test_files_that_were_just_changed_have_a_row_and_their_turn_later(
     folder: Path, run: Any, monkeypatch: pytest.MonkeyPatch, seconds: int
 ) -> None:
-    monkeypatch.setattr(_file_records, "CLOCK_AHEAD_NS", seconds * 10**9)
+    monkeypatch.setattr(_build, "CLOCK_AHEAD_NS", seconds * 10**9)
     exit_code, rows, text = run("build", "images", "--path", "store", *OPTIONS["coefficients"])
     assert exit_code == 1
     assert text.startswith("fastload cache build: 0 of 12 files known\n")
@@ -178,7 +175,7 @@ def test_files_that_were_just_changed_have_a_row_and_their_turn_later(
         "12  changed in the last minute, or nobody knows when; the same command a minute later takes them: "
         "images/class0/0000.JPEG, images/class0/0003.JPEG, images/class0/0006.JPEG"
     )
-    monkeypatch.setattr(_file_records, "CLOCK_AHEAD_NS", HOUR_NS)
+    monkeypatch.setattr(_build, "CLOCK_AHEAD_NS", HOUR_NS)
     exit_code, rows, _ = run("build", "images", "--path", "store", *OPTIONS["coefficients"])
     assert (exit_code, rows["kept"].split()[0], "too new" in rows) == (0, "12", False)
 
@@ -200,7 +197,7 @@ def test_a_record_in_the_place_of_a_damaged_one_does_not_pass_for_kept(folder: P
     exit_code, rows, text = run("build", "images", "--path", "store", *OPTIONS["coefficients"])
     assert (exit_code, rows["known before"], rows["kept"].split()[0]) == (1, "11", "0")
     assert text.startswith("fastload cache build: 11 of 12 files known\n")
-    assert rows["not kept"].startswith("1  too large, or in the place of damaged records: ")
+    assert rows["not kept"].startswith("1  too large, or instead of damaged records: ")
     run("clear", "store", "--stale")
     assert run("build", "images", "--path", "store", *OPTIONS["coefficients"])[0] == 0
 
@@ -211,20 +208,19 @@ def test_an_interrupt_publishes_what_is_there_and_the_command_goes_on_later(
 ) -> None:
     has_ended = threading.Event()
     monkeypatch.setattr(FileRun, "end", mock.create_autospec(FileRun.end, side_effect=_ending(has_ended)))
-    original, files = _run.record_action, iter(range(NUM_FILES))
+    files = iter(range(NUM_FILES))
 
-    def interrupting(builder: Any, store: Any) -> Any:
-        action = original(builder, store)
-
+    def interrupting(taken: FileRun, action: Any, begin: int) -> None:
         def build(path: bytes) -> Any:
             if next(files) == 5:
                 os.kill(os.getpid(), signal.SIGINT)
                 assert has_ended.wait(60)
             return action(path)
 
-        return build
+        take(taken, build, begin)
 
-    with mock.patch.object(_build, "record_action", interrupting):
+    take = FileRun._take
+    with mock.patch.object(FileRun, "_take", interrupting):
         exit_code, rows, text = run("build", "images", "--path", "store", "--workers", "1", *OPTIONS[what])
     assert exit_code == 130
     assert "interrupted: what is there is published, and the same command goes on with the rest" in text

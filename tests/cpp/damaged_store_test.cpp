@@ -118,7 +118,7 @@ TEST_CASE(a_directory_of_anything_with_right_checks_names_no_place_outside_of_it
     name.resize(name.size() - 4);
     RecordDirectory directory;
     int error = 0;
-    CHECK(read_record_directory(folder.descriptor(), name, RecordKind::kIndex, kIndexRevision, key, false, &directory,
+    CHECK(read_record_directory(folder.descriptor(), name, RecordKind::kIndex, kIndexRevision, key, &directory,
                                 &error) == RecordFileVerdict::kGood);
     for (std::uint64_t seed = 0; seed < testing::rounds(1000); ++seed) {
         std::mt19937_64 random(seed);

@@ -20,7 +20,6 @@
 #include "engine/cache/record_merge.h"
 #include "failing_allocation.h"
 #include "hooked_calls.h"
-#include "rounds.h"
 #include "running_store.h"
 
 namespace fastload {
@@ -35,10 +34,8 @@ using testing::fill_files;
 using testing::found;
 using testing::has;
 using testing::HookedCalls;
-using testing::kKinds;
 using testing::kMiB;
 using testing::make_store;
-using testing::of_kind;
 using testing::place_of;
 using testing::put;
 using testing::RecordBytes;
@@ -48,30 +45,28 @@ using testing::store_key;
 using testing::view_of;
 
 TEST_CASE(what_a_killed_writer_leaves_is_removed_and_cut) {
-    for (const RecordKind kind : kKinds) {
-        for (const bool has_published : {false, true}) {
-            const RecordFolder folder;
-            const pid_t child = fork();
-            if (child == 0) {
-                RunningStore store(folder, of_kind(kind));
-                for (std::uint64_t i = 0; i < 10; ++i) put(store.get(), i, 5000);
-                if (has_published) store.flush();
-                while (blocks_bytes(folder) < kMiB) ::usleep(1000);
-                put(store.get(), 100, 100);
-                ::kill(::getpid(), SIGKILL);
-            }
-            int status = 0;
-            CHECK(::waitpid(child, &status, 0) == child && WIFSIGNALED(status));
-            CHECK(blocks_bytes(folder) >= kMiB);
-            {
-                RunningStore next(folder, of_kind(kind));
-                next.flush();
-                for (std::uint64_t i = 0; i < 10; ++i) CHECK(has(*next, i, 5000) == has_published);
-                CHECK_EQUAL(next->counters().damaged, 0U);
-            }
-            CHECK_EQUAL(count_names(folder, ".dat"), has_published ? 1U : 0U);
-            check_is_tidy(folder);
+    for (const bool has_published : {false, true}) {
+        const RecordFolder folder;
+        const pid_t child = fork();
+        if (child == 0) {
+            RunningStore store(folder);
+            for (std::uint64_t i = 0; i < 10; ++i) put(store.get(), i, 5000);
+            if (has_published) store.flush();
+            while (blocks_bytes(folder) < kMiB) ::usleep(1000);
+            put(store.get(), 100, 100);
+            ::kill(::getpid(), SIGKILL);
         }
+        int status = 0;
+        CHECK(::waitpid(child, &status, 0) == child && WIFSIGNALED(status));
+        CHECK(blocks_bytes(folder) >= kMiB);
+        {
+            RunningStore next(folder);
+            next.flush();
+            for (std::uint64_t i = 0; i < 10; ++i) CHECK(has(*next, i, 5000) == has_published);
+            CHECK_EQUAL(next->counters().damaged, 0U);
+        }
+        CHECK_EQUAL(count_names(folder, ".dat"), has_published ? 1U : 0U);
+        check_is_tidy(folder);
     }
 }
 
@@ -114,23 +109,19 @@ TEST_CASE(a_folder_that_is_removed_while_it_is_used_ends_keeping_alone) {
 }
 
 TEST_CASE(each_call_of_the_system_may_fail_once_and_no_record_is_wrong) {
-    // What differs between errors is how they are told, and between kinds which files are merged.
-    for (const auto& [kind, error, step] : {std::make_tuple(RecordKind::kIndex, EIO, 1),
-                                            {RecordKind::kIndex, ENOSPC, 3},
-                                            {RecordKind::kIndex, EMFILE, 3},
-                                            {RecordKind::kIndex, HookedCalls::kMovesOneByte, 3},
-                                            {RecordKind::kCoefficients, EIO, 3}}) {
+    // Errors differ in how they are told.
+    for (const auto& [error, step] :
+         {std::make_pair(EIO, 1), {ENOSPC, 3}, {EMFILE, 3}, {HookedCalls::kMovesOneByte, 3}}) {
         bool was_reached = true;
-        for (int n = 1; was_reached; n += testing::stride(step)) {
-            testing::current_variant() =
-                record_kind_name(kind) + std::string(", call ") + std::to_string(n) + ", " + std::to_string(error);
+        for (int n = 1; was_reached; n += step) {
+            testing::current_variant() = "call " + std::to_string(n) + ", " + std::to_string(error);
             const RecordFolder folder;
-            fill_files(folder, 1, 2, 100, 0, kind);
+            fill_files(folder, 1, 2, 100);
             std::atomic<bool> is_reached{false};
             std::vector<std::string> names;
             {
                 const int told = error;  // a name that a lambda may have
-                RunningStore store(folder, of_kind(kind, 2000), [&](RecordStore* opened) {
+                RunningStore store(folder, {64 * kMiB, 2000}, [&](RecordStore* opened) {
                     HookedCalls calls(n, told);
                     opened->run();
                     is_reached.store(calls.was_reached());
@@ -150,7 +141,7 @@ TEST_CASE(each_call_of_the_system_may_fail_once_and_no_record_is_wrong) {
             }
             was_reached = is_reached.load();
             testing::current_variant() += ", " + (was_reached ? names[static_cast<std::size_t>(n) - 1] : "");
-            RunningStore next(folder, of_kind(kind));
+            RunningStore next(folder);
             next.close();
             for (std::uint64_t i = 0; i < 106; ++i) {
                 const std::size_t size = i < 100 ? 100 : 500;
@@ -166,13 +157,11 @@ TEST_CASE(each_call_of_the_system_may_fail_once_and_no_record_is_wrong) {
 
 TEST_CASE(a_process_that_is_killed_at_any_call_of_the_system_leaves_nothing_wrong) {
     const HashKey key = store_key();
-    for (const auto& [kind, is_merging] :
-         {std::make_pair(RecordKind::kIndex, false), {RecordKind::kIndex, true}, {RecordKind::kCoefficients, false}}) {
-        for (int n = 1;; n += testing::stride(kind == RecordKind::kIndex ? 1 : 3)) {
-            testing::current_variant() =
-                record_kind_name(kind) + std::string(is_merging ? ", merging, call " : ", call ") + std::to_string(n);
+    for (const bool is_merging : {false, true}) {
+        for (int n = 1;; ++n) {
+            testing::current_variant() = (is_merging ? "merging, call " : "call ") + std::to_string(n);
             const RecordFolder folder;
-            fill_files(folder, 3, 1, 100, 0, kind);
+            fill_files(folder, 3, 1, 100);
             const auto kill_itself = [] { return ::kill(::getpid(), SIGKILL); };
             const pid_t child = fork();
             if (child == 0) {
@@ -180,7 +169,7 @@ TEST_CASE(a_process_that_is_killed_at_any_call_of_the_system_leaves_nothing_wron
                     HookedCalls calls(n, kill_itself);
                     _exit(merge_records(place_of(folder, key), 1));
                 }
-                RunningStore store(folder, of_kind(kind, 2000), [&](RecordStore* opened) {
+                RunningStore store(folder, {64 * kMiB, 2000}, [&](RecordStore* opened) {
                     HookedCalls calls(n, kill_itself);
                     opened->run();
                 });
@@ -192,7 +181,7 @@ TEST_CASE(a_process_that_is_killed_at_any_call_of_the_system_leaves_nothing_wron
             int status = 0;
             CHECK(::waitpid(child, &status, 0) == child);
             CHECK(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
-            RunningStore next(folder, of_kind(kind));
+            RunningStore next(folder);
             next.flush();
             next.close();
             for (std::uint64_t i = 0; i < 3; ++i) CHECK(has(*next, i, 100));
@@ -308,26 +297,24 @@ TEST_CASE(what_is_not_kept_for_want_of_descriptors_is_kept_in_the_next_epoch) {
 }
 
 TEST_CASE(what_could_not_be_published_is_not_looked_for) {
-    for (const RecordKind kind : kKinds) {
-        for (const bool has_published : {false, true}) {
-            const RecordFolder folder;
-            RunningStore store(folder, of_kind(kind));
-            if (has_published) {
-                put(store.get(), 1, 5000);
-                store.flush();
-            }
-            for (std::uint64_t i = 2; i < 5; ++i) put(store.get(), i, 5000);
-            while (store->counters().bytes_written < (has_published ? 4 : 3) * 5000) ::usleep(1000);
-            const std::string data = folder.names()[0];
-            CHECK_EQUAL(::mkdir(folder.path(data.substr(0, data.size() - 4) + ".tmp").c_str(), 0700), 0);
+    for (const bool has_published : {false, true}) {
+        const RecordFolder folder;
+        RunningStore store(folder);
+        if (has_published) {
+            put(store.get(), 1, 5000);
             store.flush();
-            CHECK_EQUAL(store->counters().write_error, EISDIR);
-            for (std::uint64_t i = 2; i < 5; ++i) CHECK(found(*store, i).empty());
-            CHECK_EQUAL(has(*store, 1, 5000), has_published);
-            CHECK(!put(store.get(), 6, 100));
-            CHECK_EQUAL(store->counters().damaged, 0U);
-            CHECK_EQUAL(count_names(folder, ".dat"), has_published ? 1U : 0U);
         }
+        for (std::uint64_t i = 2; i < 5; ++i) put(store.get(), i, 5000);
+        while (store->counters().bytes_written < (has_published ? 4 : 3) * 5000) ::usleep(1000);
+        const std::string data = folder.names()[0];
+        CHECK_EQUAL(::mkdir(folder.path(data.substr(0, data.size() - 4) + ".tmp").c_str(), 0700), 0);
+        store.flush();
+        CHECK_EQUAL(store->counters().write_error, EISDIR);
+        for (std::uint64_t i = 2; i < 5; ++i) CHECK(found(*store, i).empty());
+        CHECK_EQUAL(has(*store, 1, 5000), has_published);
+        CHECK(!put(store.get(), 6, 100));
+        CHECK_EQUAL(store->counters().damaged, 0U);
+        CHECK_EQUAL(count_names(folder, ".dat"), has_published ? 1U : 0U);
     }
 }
 

@@ -10,7 +10,7 @@
 #include "forked_child.h"
 #include "io/file_facts.h"
 #include "io/working_directory.h"
-#include "running_store.h"
+#include "large_records.h"
 #include "temporary_folder.h"
 
 namespace fastload {
@@ -18,7 +18,7 @@ namespace {
 
 using testing::bytes_of;
 using testing::in_forked_child;
-using testing::make_store;
+using testing::open_built;
 using testing::RecordFolder;
 
 constexpr std::int64_t kSecond = 1'000'000'000;
@@ -26,8 +26,7 @@ constexpr FileFacts kFacts = {1000, 7 * kSecond + 1, 8 * kSecond + 1, 5};
 
 std::unique_ptr<FileRecordCache> make_cache(const RecordFolder& folder, Validation validation,
                                             std::uint32_t check_interval = 0) {
-    return std::make_unique<FileRecordCache>(
-        make_store(folder, {64 * testing::kMiB, 0, true, RecordKind::kCoefficients}), validation, check_interval);
+    return std::make_unique<FileRecordCache>(open_built(folder), validation, check_interval);
 }
 
 }  // namespace
@@ -84,7 +83,7 @@ TEST_CASE(the_first_image_whose_check_fails_is_named_by_its_absolute_path) {
 TEST_CASE(a_record_is_of_a_file_that_has_each_of_its_facts) {
     const RecordFolder folder;
     const auto cache = make_cache(folder, Validation::kStat);
-    const RecordStamp stamp = cache->stamp_of({{}, kFacts}, bytes_of("contents"));
+    const RecordStamp stamp = stamp_of(cache->key(), kFacts, bytes_of("contents"));
     CHECK(cache->is_of(stamp, {{}, kFacts}, {}));
     FileFacts others[] = {kFacts, kFacts, kFacts, kFacts};
     others[0].size += 1;
@@ -97,7 +96,7 @@ TEST_CASE(a_record_is_of_a_file_that_has_each_of_its_facts) {
 TEST_CASE(a_record_is_of_contents_with_their_length_where_those_are_checked) {
     const RecordFolder folder;
     const auto cache = make_cache(folder, Validation::kContent);
-    const RecordStamp stamp = cache->stamp_of({{}, kFacts}, bytes_of("contents"));
+    const RecordStamp stamp = stamp_of(cache->key(), kFacts, bytes_of("contents"));
     CHECK(cache->is_of(stamp, {}, bytes_of("contents")));
     for (const std::string other : {"", "content", "Contents", "contents "}) {
         CHECK(!cache->is_of(stamp, {{}, kFacts}, bytes_of(other)));

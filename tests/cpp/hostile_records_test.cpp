@@ -95,19 +95,19 @@ void make_hostile_pixels(std::mt19937* random, RecordBytes* record) {
 }  // namespace
 
 TEST_CASE(hostile_coefficient_records_give_an_image_or_a_status) {
-    PictureStore store(RecordKind::kCoefficients, kCount);
+    PictureStore store(RecordKind::kCoefficients);
     const RecordBytes whole = record_of(*select_kernel_table(), kPictureFile);
     std::mt19937 random(1);
     for (int i = 0; i < kCount; ++i) {
         const FileVersion version = store.new_file(i, {});
         RecordBytes record = whole;
-        const RecordStamp stamp = store.files().stamp_of(version, kPictureFile);
+        const RecordStamp stamp = store.stamp_of(version);
         std::memcpy(record.data(), stamp.data(), stamp.size());
         make_hostile_coefficients(&random, &record);
-        static_cast<void>(put_sums_right(&record, store.files().salt_of(version)));
-        CHECK(store.files().put(version, view_of(record)));
+        static_cast<void>(put_sums_right(&record, version.key.hash.high));
+        store.put(version, view_of(record));
     }
-    store.flush();
+    store.publish();
 
     SampleDecoder decoder(*select_kernel_table(), store.options());
     SampleDecoder plain_decoder(*select_kernel_table(), {});
@@ -188,21 +188,21 @@ TEST_CASE(hostile_pixel_records_give_an_image_or_a_status) {
     source.first_steps = first_steps;
     source.views = {{make_plan({placed(sized<RandomCrop>(24, 20), 1)}), std::size_t{3} * 24 * 20}};
 
-    PictureStore store(RecordKind::kPixels, kCount);
+    PictureStore store(RecordKind::kPixels);
     PixelRecordWriter writer;
     std::mt19937 random(1);
     for (int i = 0; i < kCount; ++i) {
         const FileVersion version = store.new_file(i, first_steps->hash);
-        const std::uint64_t salt = store.files().salt_of(version);
+        const std::uint64_t salt = version.key.hash.high;
         const ImageSize size = {102, 30};
         std::memset(writer.begin(size, {272, 80}), 55, pixel_bytes(size));
-        const ByteSpan whole = writer.finish(record_key(), salt, store.files().stamp_of(version, kPictureFile));
+        const ByteSpan whole = writer.finish(record_key(), salt, store.stamp_of(version));
         RecordBytes record(whole.begin(), whole.end());
         make_hostile_pixels(&random, &record);
         put_pixel_sums_right(record_key(), salt, &record);
-        CHECK(store.files().put(version, view_of(record)));
+        store.put(version, view_of(record));
     }
-    store.flush();
+    store.publish();
 
     PixelLoader loader(store.options(), source);
     PixelLoader plain_loader({}, source);

@@ -5,8 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 
 #include "base/content_hash.h"
+#include "engine/cache/built_records.h"
+#include "engine/cache/record_build.h"
 #include "record_folders.h"
 #include "running_store.h"
 
@@ -51,17 +54,40 @@ inline bool are_right(const RecordBytes& blocks, std::uint64_t number, std::uint
     return true;
 }
 
-inline bool put_large(RecordStore* store, std::uint64_t number, std::size_t size, std::uint32_t rank = 0) {
-    return store->put(content_key(number), rank, view_of(large_record(number, size, rank)));
+inline std::shared_ptr<const BuiltRecords> open_built(const RecordFolder& folder,
+                                                      RecordKind kind = RecordKind::kCoefficients) {
+    auto records =
+        std::make_shared<BuiltRecords>(duplicate(folder), std::make_unique<const HashKey>(store_key()), kind);
+    CHECK_EQUAL(records->open(), 0);
+    return records;
+}
+
+inline std::unique_ptr<RecordBuild> begin_build(const RecordFolder& folder, std::uint64_t max_bytes = 64 * kMiB,
+                                                std::uint64_t max_file_bytes = 0) {
+    return std::make_unique<RecordBuild>(open_built(folder), max_bytes, max_file_bytes);
+}
+
+inline bool put_large(RecordBuild* build, std::uint64_t number, std::size_t size = kUsualBytes,
+                      std::uint32_t rank = 0) {
+    return build->put(content_key(number), rank, view_of(large_record(number, size, rank)));
+}
+
+// Builds the records of the numbers [first, first + count).
+inline void build_large(const RecordFolder& folder, std::uint64_t first, std::uint64_t count,
+                        std::size_t size = kUsualBytes, std::uint32_t rank = 0) {
+    const auto build = begin_build(folder);
+    for (std::uint64_t i = first; i < first + count; ++i) CHECK(put_large(build.get(), i, size, rank));
+    build->finish();
+    CHECK_EQUAL(build->error(), 0);
 }
 
 enum class LargeRead { kAbsent, kUnread, kWrong, kRight };
 
 // Reads a record as a decoder does: its head, and then a range in the middle. kUnread: the store says that a part
 // cannot be read. kWrong: it gave bytes that are not right by their own checks.
-inline LargeRead read_large(const RecordStore& store, std::uint64_t number, std::uint32_t rank = 0) {
+inline LargeRead read_large(const BuiltRecords& store, std::uint64_t number, std::uint32_t rank = 0) {
     StoredRecord record;
-    if (!store.find_record(content_key(number), &record)) return LargeRead::kAbsent;
+    if (!store.find(content_key(number), &record)) return LargeRead::kAbsent;
     const std::size_t num_blocks = record.size() / kBlockBytes;
     if (num_blocks == 0) return LargeRead::kWrong;
     RecordBytes head(kBlockBytes);
@@ -73,12 +99,8 @@ inline LargeRead read_large(const RecordStore& store, std::uint64_t number, std:
     return is_right ? LargeRead::kRight : LargeRead::kWrong;
 }
 
-inline bool has_large(const RecordStore& store, std::uint64_t number, std::uint32_t rank = 0) {
+inline bool has_large(const BuiltRecords& store, std::uint64_t number, std::uint32_t rank = 0) {
     return read_large(store, number, rank) == LargeRead::kRight;
-}
-
-inline StoreSettings of_coefficients(std::uint64_t max_bytes = 64 * kMiB, std::uint64_t max_file_bytes = 0) {
-    return {max_bytes, max_file_bytes, true, RecordKind::kCoefficients};
 }
 
 }  // namespace fastload::testing

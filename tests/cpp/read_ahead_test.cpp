@@ -28,7 +28,7 @@ constexpr std::size_t kImageBytes = std::size_t{3} * kOutput.width * kOutput.hei
 // One file, whose record is in the store, and the sample made of it.
 class PictureSample final : public SampleChoices {
   public:
-    explicit PictureSample(RecordKind kind) : kind_(kind), store_(kind, 1) {
+    explicit PictureSample(RecordKind kind) : kind_(kind), store_(kind) {
         if (kind == RecordKind::kPixels) {
             ResizeShorterSide resize;
             resize.size = 30;
@@ -76,21 +76,21 @@ class PictureSample final : public SampleChoices {
     void put_record() {
         const StepsHash steps = kind_ == RecordKind::kPixels ? source_.first_steps->hash : StepsHash{};
         const FileVersion version = store_.new_file(0, steps);
-        const RecordStamp stamp = store_.files().stamp_of(version, kPictureFile);
+        const RecordStamp stamp = store_.stamp_of(version);
         std::vector<std::uint8_t> record =
             kind_ == RecordKind::kPixels ? pixels_of(version, stamp) : record_of(*select_kernel_table(), kPictureFile);
         if (kind_ == RecordKind::kCoefficients) {
             std::copy(stamp.begin(), stamp.end(), record.begin());
-            CHECK(put_sums_right(&record, store_.files().salt_of(version)));
+            CHECK(put_sums_right(&record, version.key.hash.high));
         }
-        CHECK(store_.files().put(version, view_of(record)));
-        store_.flush();
+        store_.put(version, view_of(record));
+        store_.publish();
     }
     std::vector<std::uint8_t> pixels_of(const FileVersion& version, const RecordStamp& stamp) {
         PixelRecordWriter writer;
         const ImageSize size = {102, 30};
         std::fill_n(writer.begin(size, {272, 80}), pixel_bytes(size), std::uint8_t{55});
-        const ByteSpan record = writer.finish(record_key(), store_.files().salt_of(version), stamp);
+        const ByteSpan record = writer.finish(record_key(), version.key.hash.high, stamp);
         return {record.begin(), record.end()};
     }
 

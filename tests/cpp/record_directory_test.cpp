@@ -242,19 +242,18 @@ TEST_CASE(record_directory_that_counts_more_than_it_has_takes_no_memory) {
         RecordDirectory directory;
         int error = 0;
         const std::int64_t before = num_allocations();
-        const RecordFileVerdict verdict = read_record_directory(
-            folder.descriptor(), kName, RecordKind::kIndex, kDecoderRevision, store_key(), false, &directory, &error);
+        const RecordFileVerdict verdict = read_record_directory(folder.descriptor(), kName, RecordKind::kIndex,
+                                                                kDecoderRevision, store_key(), &directory, &error);
         CHECK_EQUAL(num_allocations(), before);
         CHECK(verdict == RecordFileVerdict::kFailed && error == EBADMSG);
     }
 }
 
-TEST_CASE(record_directory_that_others_may_have_made_is_read_only_if_shared) {
+TEST_CASE(record_directory_that_others_may_have_made_is_not_read) {
     const RecordFolder folder;
     CHECK_EQUAL(write(folder, directory_of(2)), 0);
     check_trust(folder, kName + ".dir", [&](RecordFileVerdict alone, RecordFileVerdict shared) {
         CHECK(read_directory(folder, kName).verdict == alone);
-        CHECK(read_directory(folder, kName, true).verdict == shared);
         std::uint64_t generation = 0;
         int error = 0;
         CHECK(read_record_generation(folder.descriptor(), kName, &generation, &error) == shared);
@@ -386,7 +385,7 @@ TEST_CASE(record_directory_without_memory_throws_and_leaves_the_result_alone) {
             int error = 0;
             try {
                 CHECK(read_record_directory(folder.descriptor(), kName, RecordKind::kIndex, kDecoderRevision,
-                                            store_key(), false, &directory, &error) == RecordFileVerdict::kGood);
+                                            store_key(), &directory, &error) == RecordFileVerdict::kGood);
             } catch (const std::bad_alloc&) {
                 has_thrown = true;
             }

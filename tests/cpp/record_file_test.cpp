@@ -192,7 +192,7 @@ TEST_CASE(file_of_another_form_is_foreign_and_a_short_one_damaged) {
     CHECK_EQUAL(open_file(folder, std::string(300, 'x')).error, ENOENT);
 }
 
-TEST_CASE(file_that_others_may_have_made_is_opened_only_if_shared) {
+TEST_CASE(file_that_others_may_have_made_is_not_opened) {
     const RecordFolder folder;
     Written written;
     CHECK_EQUAL(written.create(folder), 0);
@@ -200,10 +200,8 @@ TEST_CASE(file_that_others_may_have_made_is_opened_only_if_shared) {
     struct stat facts = {};
     CHECK(::stat(folder.path(name + ".dat").c_str(), &facts) == 0);
     CHECK_EQUAL(facts.st_mode & 0777, 0600U);
-    check_trust(folder, name + ".dat", [&](RecordFileVerdict alone, RecordFileVerdict shared) {
-        CHECK(open_file(folder, name).verdict == alone);
-        CHECK(open_file(folder, name, true).verdict == shared);
-    });
+    check_trust(folder, name + ".dat",
+                [&](RecordFileVerdict alone, RecordFileVerdict) { CHECK(open_file(folder, name).verdict == alone); });
 }
 
 TEST_CASE(writers_lock_is_held_until_every_process_that_has_its_descriptor_closed_it) {

@@ -176,10 +176,10 @@ struct ReadDirectory {
     bool is_damaged() const { return verdict == RecordFileVerdict::kFailed && error == EBADMSG; }
 };
 
-inline ReadDirectory read_directory(const RecordFolder& folder, const std::string& name, bool is_shared = false,
+inline ReadDirectory read_directory(const RecordFolder& folder, const std::string& name,
                                     RecordKind kind = RecordKind::kIndex) {
     ReadDirectory read;
-    read.verdict = read_record_directory(folder.descriptor(), name, kind, kDecoderRevision, store_key(), is_shared,
+    read.verdict = read_record_directory(folder.descriptor(), name, kind, kDecoderRevision, store_key(),
                                          &read.directory, &read.error);
     return read;
 }
@@ -202,10 +202,10 @@ struct OpenedFile {
     RecordFile file;
 };
 
-inline OpenedFile open_file(const RecordFolder& folder, const std::string& name, bool is_shared = false) {
+inline OpenedFile open_file(const RecordFolder& folder, const std::string& name) {
     OpenedFile opened;
-    opened.verdict = RecordFile::open(folder.descriptor(), name, RecordKind::kIndex, kDecoderRevision, is_shared,
-                                      &opened.file, &opened.error);
+    opened.verdict =
+        RecordFile::open(folder.descriptor(), name, RecordKind::kIndex, kDecoderRevision, &opened.file, &opened.error);
     return opened;
 }
 
@@ -224,8 +224,8 @@ inline ReadRecord read_record(const RecordFile& file, const RecordPlace& place) 
     return read;
 }
 
-// Puts what is no trustworthy file in the place of `name` in the folder, one after the other, and has `check` look at
-// it with what is to be said of it, without and with trust in others.
+// Puts files that cannot be trusted under `name` in the folder, one after the other, and calls `check` with the
+// expected verdicts: of a reader that asks whose they are, and of one that asks only whether they are regular files.
 template <typename Check>
 void check_trust(const RecordFolder& folder, const std::string& name, const Check& check) {
     const auto [kGood, kUntrusted] = std::make_pair(RecordFileVerdict::kGood, RecordFileVerdict::kUntrusted);

@@ -22,10 +22,8 @@ using testing::found;
 using testing::has;
 using testing::in_forked_child;
 using testing::kClosedFiles;
-using testing::kKinds;
 using testing::kMiB;
 using testing::make_store;
-using testing::of_kind;
 using testing::put;
 using testing::RecordBytes;
 using testing::RecordFolder;
@@ -33,56 +31,52 @@ using testing::RunningStore;
 using testing::view_of;
 
 TEST_CASE(a_record_is_found_before_and_after_it_is_published) {
-    for (const RecordKind kind : kKinds) {
-        const RecordFolder folder;
-        RunningStore store(folder, of_kind(kind));
-        CHECK(found(*store, 1).empty());
-        for (std::uint64_t i = 0; i < 50; ++i) CHECK(put(store.get(), i, 10 + i));
-        for (std::uint64_t i = 0; i < 50; ++i) CHECK(has(*store, i, 10 + i));
-        store.flush();
-        for (std::uint64_t i = 0; i < 50; ++i) CHECK(has(*store, i, 10 + i));
-        CHECK(put(store.get(), 50, 60));
-        store.flush();
-        for (std::uint64_t i = 0; i < 51; ++i) CHECK(has(*store, i, 10 + i));
-        CHECK(found(*store, 51).empty());
-        const StoreCounters counters = store->counters();
-        CHECK_EQUAL(counters.records, 51U);
-        CHECK_EQUAL(counters.damaged, 0U);
-        CHECK_EQUAL(counters.write_error, 0);
-        CHECK(counters.bytes_read > 0);
-        CHECK(counters.bytes_written > 51 * 10);
-        store.close();
-        CHECK_EQUAL(count_names(folder, ".dat"), 1U);
-        check_is_tidy(folder);
-    }
+    const RecordFolder folder;
+    RunningStore store(folder);
+    CHECK(found(*store, 1).empty());
+    for (std::uint64_t i = 0; i < 50; ++i) CHECK(put(store.get(), i, 10 + i));
+    for (std::uint64_t i = 0; i < 50; ++i) CHECK(has(*store, i, 10 + i));
+    store.flush();
+    for (std::uint64_t i = 0; i < 50; ++i) CHECK(has(*store, i, 10 + i));
+    CHECK(put(store.get(), 50, 60));
+    store.flush();
+    for (std::uint64_t i = 0; i < 51; ++i) CHECK(has(*store, i, 10 + i));
+    CHECK(found(*store, 51).empty());
+    const StoreCounters counters = store->counters();
+    CHECK_EQUAL(counters.records, 51U);
+    CHECK_EQUAL(counters.damaged, 0U);
+    CHECK_EQUAL(counters.write_error, 0);
+    CHECK(counters.bytes_read > 0);
+    CHECK(counters.bytes_written > 51 * 10);
+    store.close();
+    CHECK_EQUAL(count_names(folder, ".dat"), 1U);
+    check_is_tidy(folder);
 }
 
 TEST_CASE(of_a_key_the_better_record_stays_and_of_equal_ones_the_first) {
-    for (const RecordKind kind : kKinds) {
-        const RecordFolder folder;
-        for (const bool is_flushed : {false, true}) {
-            RunningStore store(folder, of_kind(kind));
-            const std::uint64_t number = is_flushed ? 2 : 1;
-            const auto flush = [&] {
-                if (is_flushed) store.flush();
-            };
-            CHECK(put(store.get(), number, 40, 2));
-            flush();
-            CHECK(put(store.get(), number, 50, 1));
-            CHECK(store->put(content_key(number), 2, view_of(testing::record_bytes(77, 30))));
-            flush();
-            CHECK(has(*store, number, 40, 2));
-            CHECK(put(store.get(), number, 60, 3));
-            CHECK(has(*store, number, 60, 3));
-            store.flush();
-            CHECK(has(*store, number, 60, 3));
-            RunningStore other(folder, of_kind(kind));
-            CHECK(has(*other, number, 60, 3));
-            CHECK(put(other.get(), number, 70, 3));  // no better
-            CHECK(put(other.get(), number, 70, 2));
-            other.close();
-            CHECK_EQUAL(other->counters().bytes_written, 0U);
-        }
+    const RecordFolder folder;
+    for (const bool is_flushed : {false, true}) {
+        RunningStore store(folder);
+        const std::uint64_t number = is_flushed ? 2 : 1;
+        const auto flush = [&] {
+            if (is_flushed) store.flush();
+        };
+        CHECK(put(store.get(), number, 40, 2));
+        flush();
+        CHECK(put(store.get(), number, 50, 1));
+        CHECK(store->put(content_key(number), 2, view_of(testing::record_bytes(77, 30))));
+        flush();
+        CHECK(has(*store, number, 40, 2));
+        CHECK(put(store.get(), number, 60, 3));
+        CHECK(has(*store, number, 60, 3));
+        store.flush();
+        CHECK(has(*store, number, 60, 3));
+        RunningStore other(folder);
+        CHECK(has(*other, number, 60, 3));
+        CHECK(put(other.get(), number, 70, 3));  // no better
+        CHECK(put(other.get(), number, 70, 2));
+        other.close();
+        CHECK_EQUAL(other->counters().bytes_written, 0U);
     }
 }
 
@@ -249,18 +243,16 @@ TEST_CASE(a_forked_child_can_open_stores_while_the_parents_threads_look_up) {
 }
 
 TEST_CASE(what_a_process_knows_of_a_record_takes_at_most_24_bytes) {
-    for (const RecordKind kind : kKinds) {
-        const RecordFolder folder;
-        const std::uint64_t count = kind == RecordKind::kIndex ? 100'000 : 20'000;
-        fill_files(folder, 2, count / 2, 10, 0, kind);
-        const auto store = make_store(folder, of_kind(kind));
-        CHECK_EQUAL(store->open(), 0);
-        const StoreCounters counters = store->counters();
-        CHECK_EQUAL(counters.records, count);
-        CHECK(counters.memory_bytes >= 20 * counters.records);
-        CHECK(counters.memory_bytes <= 24 * counters.records);
-        for (std::uint64_t i = 0; i < count; i += 777) CHECK(has(*store, i, 10));
-    }
+    const RecordFolder folder;
+    const std::uint64_t count = 100'000;
+    fill_files(folder, 2, count / 2, 10);
+    const auto store = make_store(folder);
+    CHECK_EQUAL(store->open(), 0);
+    const StoreCounters counters = store->counters();
+    CHECK_EQUAL(counters.records, count);
+    CHECK(counters.memory_bytes >= 20 * counters.records);
+    CHECK(counters.memory_bytes <= 24 * counters.records);
+    for (std::uint64_t i = 0; i < count; i += 777) CHECK(has(*store, i, 10));
 }
 
 TEST_CASE(threads_keep_and_find_while_stores_publish_and_merge) {

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -15,6 +14,8 @@
 #include <utility>
 
 #include "check.h"
+#include "engine/cache/record_appender.h"
+#include "engine/cache/record_kinds.h"
 #include "engine/cache/record_store.h"
 #include "record_folders.h"
 
@@ -22,38 +23,27 @@ namespace fastload::testing {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 constexpr std::size_t kClosedFiles = 8;  // more are merged
-// A kind of small records and one of large ones; pixels are large, too.
-constexpr std::array<RecordKind, 2> kKinds = {RecordKind::kIndex, RecordKind::kCoefficients};
 
 struct StoreSettings {
     std::uint64_t max_bytes = 64 * kMiB;
-    std::uint64_t max_file_bytes = 0;  // 0: those of the kind
+    std::uint64_t max_file_bytes = 0;  // 0: the kind's own
     bool may_write = true;
-    RecordKind kind = RecordKind::kIndex;
 };
 
-inline StoreSettings of_kind(RecordKind kind, std::uint64_t max_file_bytes = 0) {
-    return {64 * kMiB, max_file_bytes, true, kind};
-}
-
-inline KindRules rules_of(RecordKind kind, std::uint64_t max_bytes = 64 * kMiB) {
-    if (kind == RecordKind::kIndex) return index_rules();
-    return kind == RecordKind::kPixels ? pixel_rules(max_bytes) : coefficient_rules(max_bytes);
+inline UniqueFd duplicate(const RecordFolder& folder) {
+    return UniqueFd(::fcntl(folder.descriptor(), F_DUPFD_CLOEXEC, 0));
 }
 
 inline std::unique_ptr<RecordStore> make_store(const RecordFolder& folder, const StoreSettings& settings = {}) {
-    UniqueFd own(::fcntl(folder.descriptor(), F_DUPFD_CLOEXEC, 0));
-    KindRules rules = rules_of(settings.kind, settings.max_bytes);
-    if (settings.max_file_bytes != 0) rules.max_file_bytes = settings.max_file_bytes;
-    return std::make_unique<RecordStore>(std::move(own), std::make_unique<const HashKey>(store_key()), rules,
-                                         settings.max_bytes, false, settings.may_write);
+    return std::make_unique<RecordStore>(duplicate(folder), std::make_unique<const HashKey>(store_key()),
+                                         settings.max_bytes, settings.may_write, settings.max_file_bytes);
 }
 
 inline bool put(RecordStore* store, std::uint64_t number, std::size_t size, std::uint32_t rank = 0) {
     return store->put(content_key(number), rank, view_of(record_bytes(number + 1000 * rank, size)));
 }
 
-// Empty where there is none.
+// The record of a number; empty where there is none.
 inline RecordBytes found(const RecordStore& store, std::uint64_t number) {
     RecordBytes buffer(IndexRecords::kMaxRecordBytes);
     buffer.resize(store.find(content_key(number), {buffer.data(), buffer.size()}));
@@ -139,8 +129,7 @@ inline void check_is_tidy(const RecordFolder& folder) {
 
 inline StorePlace place_of(const RecordFolder& folder, const HashKey& key, std::uint64_t max_bytes = 64 * kMiB,
                            RecordKind kind = RecordKind::kIndex) {
-    const KindRules rules = rules_of(kind, max_bytes);
-    return {folder.descriptor(), kind, rules.decoder_revision, &key, max_bytes, false, {}};
+    return {folder.descriptor(), kind, &key, max_bytes};
 }
 
 // Makes `count` files that have no writer any more, each with `per_file` records of the numbers from `first` on.
@@ -149,7 +138,7 @@ inline void fill_files(const RecordFolder& folder, std::size_t count, std::size_
     for (std::size_t i = 0; i < count; ++i) {
         const HashKey key = store_key();
         const StorePlace place = place_of(folder, key, 64 * kMiB, kind);
-        RecordAppender appender(place, rules_of(kind).max_file_bytes);
+        RecordAppender appender(place, max_record_file_bytes(kind, place.max_bytes));
         for (std::size_t j = 0; j < per_file; ++j) {
             const std::uint64_t number = first + i * per_file + j;
             RecordPlace written;

@@ -239,7 +239,8 @@ def test_a_child_that_outlives_its_parent_does_not_keep_its_file_from_others(
     try:
         loader = loader_of(folder, cache)
         iter(loader)
-        files = store_of(loader).native.report(True)
+        from fastload._decode_cache._report import report_of
+        files = report_of(place, reads_records=True).files
         assert [(file["records"], file["damaged"], file["has_writer"]) for file in files] == [(16, 0, False)], files
     finally:
         os.kill(child, signal.SIGKILL)

@@ -84,7 +84,7 @@ PLACES = {
     "store": ("_loader_cache", "open_store", "make_loader(0, repeats=1, batch_size=4, cache=fastload.Cache('store'))"),
     "records": (
         "_file_records",
-        "open_store",
+        "open_built_records",
         "make_loader(0, repeats=1, batch_size=4, cache=fastload.Cache('kept', what='coefficients', max_bytes=10**7))",
     ),
     "seeding": ("inspect", "getsource", "fastload.DataLoader(Numbers(), 40, num_workers=1)"),

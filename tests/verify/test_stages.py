@@ -23,7 +23,7 @@ from torchvision.transforms._presets import ImageClassification
 from wrong_records import make_wrong, make_wrong_coefficients
 
 import fastload
-from fastload._decode_cache import _build
+from fastload._decode_cache import _build, _file_records
 from fastload._tools.verify import _runner
 from fastload.cli import main
 
@@ -703,11 +703,12 @@ def test_wrong_coefficients_are_cache(
     monkeypatch.setattr(_build, "CLOCK_AHEAD_NS", 3600 * 10**9)
     images = ImageFolder(str(folder), recipes.evaluation(40, 24))
     dataset = images if is_native else WithTransform(images)
-    store = fastload.Cache(tmp_path / "store", "1G", what="coefficients", spot_checks=0)
-    list(fastload.DataLoader(dataset, 4, num_workers=1, cache=store))
+    store = fastload.Cache(tmp_path / "store", "1G", what="coefficients")
+    store.fill(fastload.DataLoader(images, 4, cache=store), progress=False)
     let_go_of_stores()
     for path, _ in images.samples:
         make_wrong_coefficients(store.path, Path(path))
+    monkeypatch.setattr(_file_records, "SPOT_CHECK_INTERVAL", 0)
     new = fastload.DataLoader(dataset, 4, num_workers=1, cache=store)
     report = fastload.verify(DataLoader(dataset, 4, num_workers=1), new)
     assert list(report.stages) == ["cache"]

@@ -30,12 +30,13 @@ class RecordBuild {
     // why nothing more is.
     bool put(const ContentKey& key, std::uint32_t rank, ByteSpan record) noexcept;
 
-    // Publishes the file that is being written. Where that fails, all that is in it is lost.
+    // Publishes the file that is being written. Where that fails, its records may be lost.
     void finish() noexcept;
 
     // The first error: the system's, or kStoreIsFull; 0: none.
     int error() const noexcept;
-    std::uint64_t num_records() const noexcept;  // that are published
+    // The records that are published, at least.
+    std::uint64_t num_records() const noexcept;
     std::uint64_t bytes_written() const noexcept;
 
   private:
