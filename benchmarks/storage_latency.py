@@ -165,6 +165,8 @@ def _measure(
         loader = fastload.DataLoader(
             dataset, batch_size=64, num_workers=workers, rng="sample", seed=1, cache=store or "auto"
         )
+        if store is not None:
+            store.fill(loader, progress=False)
         digest = hashlib.sha256()
         for _ in range(2):
             for images, _ in loader:

@@ -1,4 +1,4 @@
-"""fastload with the coefficients of each JPEG file in a store on disk, which an untimed epoch has filled."""
+"""fastload with the coefficients of each JPEG file in a store on disk, which is filled before anything is timed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.contenders._base import Batches, list_samples
 from benchmarks.contenders.fastload_loader import FastloadLoader
 
 _SETTLING_SECONDS = 62
-"""Of younger files fastload keeps indexes alone."""
+"""Younger files have no coefficients."""
 
 
 class FastloadCoefficients(FastloadLoader):
@@ -26,12 +26,12 @@ class FastloadCoefficients(FastloadLoader):
         return fastload.Cache(Path(settings.cache) / f"fastload-{self.kept}", "4GB", what=self.kept)
 
     def open(self, settings: LoaderSettings) -> Batches:
-        """Opens a loader. The first one over a folder fills the store, so the compared batches come from it, too."""
+        """Opens a loader; the first one over a folder fills the store from which compared batches come."""
         loader = super().open(settings)
         if settings.data not in self._filled:
             youngest = max(Path(path).stat().st_ctime for path, _ in list_samples(settings))
             time.sleep(max(0.0, youngest + _SETTLING_SECONDS - time.time()))
-            for _ in loader:
-                pass
+            filled: Any = loader
+            filled.cache.fill(filled, progress=False)
             self._filled.add(settings.data)
         return loader

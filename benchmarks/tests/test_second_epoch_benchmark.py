@@ -51,8 +51,10 @@ def test_every_case_is_compared_and_timed_with_an_index(data: Path, name: str) -
     (figures,) = report["rounds"]
     assert len(figures["plain"]) == len(figures["indexed"]) == second_epoch._EPOCHS
     assert all(one["cpu_ms"] > 0 for one in (*figures["plain"], *figures["indexed"], figures["torch"]))
-    # In the compared epochs and in the timed ones nothing was known in the first.
-    assert report["cache_hits"] == 8 * (second_epoch._NUM_COMPARED - 1 + second_epoch._EPOCHS - 1)
+    # Built records are there from the first of the compared epochs, and of the timed ones, on; indexes from the second.
+    num_without = 0 if CASES[name].kept != "index" else 1
+    most = 8 * (second_epoch._NUM_COMPARED + second_epoch._EPOCHS - 2 * num_without)
+    assert most - 8 * 2 <= report["cache_hits"] <= most if CASES[name].room else report["cache_hits"] == most
     assert report["cache_mismatches"] == 0
     assert report["index"]["records"] == report["files"] == 8
 
@@ -141,8 +143,7 @@ def test_ratios_are_of_the_same_epochs_and_medians_of_the_rounds() -> None:
 
 
 def test_the_tables_of_the_page_are_those_of_the_records() -> None:
-    records = sorted((ROOT / "benchmarks" / "results").glob("second-epoch*.json"))
-    assert len(records) == 5
     page = (ROOT / "docs" / "second-epoch.md").read_text()
-    for path in records:
+    for name in ("second-epoch", "second-epoch-coefficients", "second-epoch-pixels"):
+        path = ROOT / "benchmarks" / "results" / f"{name}.json"
         assert second_epoch.format_page(json.loads(path.read_text())["rounds"]) in page, path.name
