@@ -1,4 +1,4 @@
-// What is kept of decoded images: in the memory of the process, or in a store on disk.
+// The records of decoded images: in the memory of the process, or in a store on disk.
 #include <fcntl.h>
 
 #include <cerrno>

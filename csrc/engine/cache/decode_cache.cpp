@@ -7,7 +7,7 @@ namespace {
 
 // Below this share of the images the look-ups of the others cost what these give.
 constexpr std::uint64_t kMinWorthwhileShare = 20;  // 1 / 20
-// So many tell whether there is room.
+// After so many records it is clear whether there is room.
 constexpr std::uint64_t kManyRecords = 4096;
 
 // More rows are worth more than more places in a row.
@@ -62,7 +62,7 @@ void DecodeCache::choose_level(std::size_t record_bytes) noexcept {
     if (records % kSampledRecords != 0) return;
     const std::uint64_t mean = bytes / records + records_->overhead_bytes();
     const std::uint64_t max_bytes = records_->max_bytes();
-    // Of an unknown number the first half of the room is for dense ones.
+    // If the number is not known, the first half of the room is for dense records.
     const bool fits =
         expected_samples_ == 0 ? records_->used_bytes() <= max_bytes / 2 : mean <= max_bytes / expected_samples_;
     if (is_dense() && !fits) {
@@ -74,7 +74,7 @@ void DecodeCache::choose_level(std::size_t record_bytes) noexcept {
     }
 }
 
-// Where others have filled the table, what these images would need never comes in.
+// If others have filled the table, the records of these images never get in.
 void DecodeCache::give_up_if_full(std::uint64_t dropped) noexcept {
     const std::uint64_t useful = kept_.load(std::memory_order_relaxed) + hits_.load(std::memory_order_relaxed);
     if (dropped >= kManyRecords && useful < dropped / kMinWorthwhileShare) {

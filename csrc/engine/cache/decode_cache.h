@@ -1,5 +1,4 @@
-// What a loader keeps of the images it decodes, so that they cost less the next time: entropy indexes, and coefficients
-// or pixels if it is asked to.
+// The cache of a loader: entropy indexes of the images that it decodes, and coefficients or pixels that were built.
 #pragma once
 
 #include <atomic>
@@ -18,7 +17,7 @@
 
 namespace fastload {
 
-// What became of the images for which an index was looked for.
+// Outcomes of the look-ups of indexes.
 struct CacheCounters {
     std::uint64_t hits = 0;
     std::uint64_t misses = 0;
@@ -57,7 +56,7 @@ class DecodeCache {
                 jpeg::EntropyIndex* index) noexcept;
     // False where there is no room for it.
     bool keep(const ContentKey& key, const jpeg::EntropyIndex& index, Span<std::uint8_t> buffer) noexcept;
-    // Of an index that was of other data.
+    // Drops an index that was of other data.
     void drop(const ContentKey& key) noexcept;
 
     CacheCounters counters() const noexcept;
@@ -67,9 +66,9 @@ class DecodeCache {
         return files_ != nullptr && files_->kind() == kind ? files_.get() : nullptr;
     }
 
-    // So many records tell how large those of a level are.
+    // After so many records the mean size at a level is known.
     static constexpr std::uint64_t kSampledRecords = 256;
-    // Of more, a level with a checkpoint a row is enough: a record must not outgrow its bytes' worth.
+    // An image with more has a checkpoint a row: a record must not outgrow its worth.
     static constexpr std::size_t kMaxDenseCheckpoints = 8192;
 
     jpeg::IndexLevel level_for(const jpeg::ScanShape& shape) const noexcept;

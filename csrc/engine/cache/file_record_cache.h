@@ -1,4 +1,4 @@
-// What a loader has of images by the paths of their files: coefficients, or pixels.
+// The coefficients or pixels of images, as a loader finds them by the paths of the files.
 #pragma once
 
 #include <atomic>
@@ -29,8 +29,8 @@ namespace fastload {
 // may say what it likes, none is believed. With Validation::kContent the file is read on each load, and its bytes must
 // be those that the record was made of.
 //
-// A spot check decodes one hit of many from its file as well, see is_next_checked(). Where the pixels differ, those of
-// the file are delivered and nothing is believed any more in this process. Files that only the reference decoder
+// A spot check decodes one hit of many from its file as well, see is_next_checked(). If the pixels differ, the pixels
+// of the file are delivered and nothing is believed any more in this process. Files that only the reference decoder
 // decodes are not checked.
 
 struct FileRecordCounters {
@@ -72,7 +72,7 @@ class FileRecordCache {
     // The metadata of the file at `path`, by which a record of it is believed. False where none may be.
     bool find_facts(ByteSpan path, const WorkingDirectory* directory, FileFacts* facts) noexcept;
 
-    // Of a file that was opened by this path, before it is read. False where no record of it may be believed.
+    // The same for a file that was opened by this path and is not read yet. False where no record may be believed.
     bool find_opened(int descriptor, ByteSpan path, FileVersion* opened) noexcept;
 
     bool find(const FileVersion& file, StoredRecord* record) const noexcept { return records_->find(file.key, record); }
@@ -82,15 +82,15 @@ class FileRecordCache {
         return checks_contents() ? is_of_contents(key(), stamp, contents) : facts_in(stamp) == file.facts;
     }
 
-    // Whether this hit is checked. Of each `check_interval` hits in a row one is, whatever files they are of: another
-    // one in each interval and in each process, so that no file is left out for good.
+    // Whether this hit is checked: one of each `check_interval` hits in a row, of whatever file. It is another one in
+    // each interval and in each process, so that no file is left out for good.
     bool is_next_checked() noexcept;
 
     enum class Outcome : std::uint8_t { kHit, kMiss, kStale, kDamaged };
     void count(Outcome outcome) noexcept {
         outcomes_[static_cast<int>(outcome)].fetch_add(1, std::memory_order_relaxed);
     }
-    // Of the image at `path`, which is empty where it is not known.
+    // `path` of the image; empty where it is not known.
     void count_check(bool is_right, ByteSpan path, const WorkingDirectory* directory) noexcept;
     FileRecordCounters counters() const noexcept;
     // The absolute path of the first image whose check has failed; empty where there is none or it is not known.

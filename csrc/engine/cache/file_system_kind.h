@@ -1,4 +1,4 @@
-// What the times of files on a file system are worth.
+// How far the times of files on a file system can be trusted.
 #pragma once
 
 #include <sys/types.h>
@@ -17,8 +17,8 @@ enum class FileSystemKind : std::uint8_t {
 // Asks the system once for each device. Thread-safe.
 class FileSystemKinds {
   public:
-    // Of the file system with this device number, on which `name` in `directory` (as for openat()) is, or the open file
-    // `directory` where the name is empty.
+    // The kind of the file system with this device number, on which `name` in `directory` (as for openat()) is, or the
+    // open file `directory` where the name is empty.
     FileSystemKind find(dev_t device, int directory, const char* name) noexcept;
 
   private:

@@ -37,12 +37,12 @@ bool find_file_key(const HashKey& secret, ByteSpan path, const WorkingDirectory*
 bool find_file_facts(ByteSpan path, const WorkingDirectory* directory, FileSystemKinds* file_systems, FileFacts* facts,
                      FileSystemKind* kind) noexcept;
 
-// What a record says of the file that it was made of, and reading it again.
+// A record's statement about the file that it was made of, and reading it again.
 RecordStamp stamp_of(const HashKey& secret, const FileFacts& facts, ByteSpan contents) noexcept;
 FileFacts facts_in(const RecordStamp& stamp) noexcept;
 bool is_of_contents(const HashKey& secret, const RecordStamp& stamp, ByteSpan contents) noexcept;
 
-// The rank of a file's record: of two records of a path, that of the later change is the better one.
+// The rank of a file's record: of two records of a path, the one with the later change is better.
 constexpr std::uint32_t rank_of(const FileFacts& facts) noexcept {
     return static_cast<std::uint32_t>(facts.ctime_ns / 1'000'000'000);
 }

@@ -11,7 +11,7 @@
 namespace fastload {
 
 // Note [index records]
-// A record is what EntropyIndex::pack() has written and, behind it, 8 bytes that depend on all of these and on the key.
+// A record is the output of EntropyIndex::pack() followed by 8 bytes that depend on all of it and on the key.
 // The key is the hash of the whole file, under a secret of the process or of the store, and its length. So an index is
 // of exactly these bytes, whatever name they have, and a file that was written anew is simply another one.
 

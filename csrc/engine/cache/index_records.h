@@ -1,4 +1,4 @@
-// Where entropy indexes are kept: the memory of the process, or a store on disk.
+// The place of entropy indexes: the memory of the process, or a store on disk.
 #pragma once
 
 #include <cstddef>
@@ -24,13 +24,13 @@ class IndexRecords {
     // the one with the higher rank says more. False where there is no room.
     virtual bool put(const ContentKey& key, std::uint32_t rank, ByteSpan record) noexcept = 0;
 
-    // Of a record that was wrong.
+    // Removes a record that was wrong.
     virtual void remove(const ContentKey& key) noexcept = 0;
 
     // How much they may take, and how much they do.
     virtual std::uint64_t max_bytes() const noexcept = 0;
     virtual std::uint64_t used_bytes() const noexcept = 0;
-    // What a record takes beside its bytes, at most.
+    // The most that a record takes beside its bytes.
     virtual std::uint64_t overhead_bytes() const noexcept = 0;
 };
 

@@ -89,7 +89,7 @@ IndexTable::Place IndexTable::take(std::size_t units, std::size_t slot_bytes) no
     return arenas_.take(units, max_arena_bytes(slot_bytes));
 }
 
-// What is learnt makes records longer, so that what they leave is too short for others like them.
+// Records grow as more is learnt, so the space that one leaves is too short for others like it.
 void IndexTable::compact() noexcept {
     const std::unique_ptr<std::uint64_t[]> records(new (std::nothrow) std::uint64_t[num_records_]);  // place, slot
     if (records == nullptr) return;
@@ -166,7 +166,7 @@ void IndexTable::Slots::add(Slot slot) noexcept {
     slots[i] = slot;
 }
 
-// Moves what stands behind the hole and may stand in it, so that no search ends before what it looks for (Knuth, "The
+// Moves later entries that may stand in the hole, so that no search ends before its entry (Knuth, "The
 // Art of Computer Programming", 6.4, algorithm R).
 void IndexTable::Slots::remove(std::size_t index) noexcept {
     std::size_t hole = index;

@@ -61,7 +61,7 @@ class IndexTable final : public IndexRecords {
         std::uint32_t tag = 0;
         Place place = RecordArenas::kNone;
     };
-    // What a place begins with.
+    // The head of a place.
     struct Head {
         std::uint16_t size;
         std::uint16_t tag;
@@ -96,7 +96,7 @@ class IndexTable final : public IndexRecords {
     bool insert(const Tags& tags, ByteSpan record) noexcept;
     bool replace(Slot* slot, const Tags& tags, ByteSpan record) noexcept;
     std::size_t num_slots_with_one_more() const noexcept;
-    // What slots of this size leave to arenas.
+    // The bytes that slots of this size leave to arenas.
     std::size_t max_arena_bytes(std::size_t slot_bytes) const noexcept;
 
     const std::size_t max_bytes_;

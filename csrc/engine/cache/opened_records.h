@@ -14,7 +14,7 @@
 
 namespace fastload {
 
-// What is known of a record before it is read.
+// A record before it is read.
 struct FoundRecord {
     RecordPlace place;
     std::uint32_t rank = 0;
@@ -29,7 +29,7 @@ class OpenedRecords {
     const std::string& name() const noexcept { return name_; }
     const std::shared_ptr<const RecordFile>& file() const noexcept { return file_; }
     std::uint64_t generation() const noexcept { return generation_; }
-    // Of the .dat: what is behind them is no record.
+    // Bytes of the .dat with records; anything after them is none.
     std::uint64_t covered_bytes() const noexcept { return covered_bytes_; }
     std::size_t size() const noexcept { return tags_.size(); }
     std::size_t memory_bytes() const noexcept;

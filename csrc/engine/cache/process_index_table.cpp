@@ -20,7 +20,7 @@ struct ProcessTable {
 };
 
 std::atomic<std::size_t> process_max_bytes{std::size_t{512} << 20};
-// Not a lock: a fork may find it held. Released with what was written to make the table, acquired by who uses it.
+// Not a lock: a fork may find it held. Released with what was written to make the table, acquired by its users.
 std::atomic<ProcessTable*> process_table{nullptr};
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace {
 constexpr std::uint64_t kMinStep = std::uint64_t{1} << 20;
 constexpr std::uint64_t kMaxStep = std::uint64_t{64} << 20;
 constexpr std::uint64_t kPageBytes = 4096;
-// Of an index what a .dir takes for it is not much less. While one is written the one before is still there.
+// An entry of a .dir is not much smaller than an index. While a new .dir is written, the one before is still there.
 constexpr std::uint64_t kLeastRecordBytes = 256;
 constexpr std::uint64_t kDirectoriesAtOnce = 2;
 

@@ -33,7 +33,7 @@ class RecordAppender {
     // throw std::bad_alloc, with nothing changed.
     int append(const ContentKey& key, std::uint32_t rank, ByteSpan record, RecordPlace* written);
 
-    // What the system holds of it is on disk, and the directory names it. *opened knows all records of the file then.
+    // Syncs the file and has the directory name its records. *opened knows all records of the file then.
     // Nothing new: 0, and *opened is null. May throw std::bad_alloc, as if it had failed.
     int publish(std::shared_ptr<const OpenedRecords>* opened);
 
@@ -41,13 +41,12 @@ class RecordAppender {
     int publish_for_good(std::shared_ptr<const OpenedRecords>* opened);
 
     // Gives back what was reserved, or the whole file where nothing of it is published. The next record begins another
-    // one. What was not published is lost.
+    // one. Unpublished records are lost.
     void close() noexcept;
     // In a process forked since: closes the file, and no more.
     void close_descriptor() noexcept { writer_.close_descriptor(); }
 
-    // What records that take `record_bytes` in files need of a store's bytes, their directory included, so that there
-    // is room for them.
+    // The store's bytes that records of `record_bytes` in files need, their directory included.
     static std::uint64_t needed_bytes(std::uint64_t record_bytes, std::uint64_t records) noexcept;
 
     bool is_open() const noexcept { return writer_.is_open(); }

@@ -9,7 +9,7 @@
 
 namespace fastload {
 
-// Places are counted in units of 4 bytes and lie in one arena each. Whoever has a place knows its size. Not
+// Places are counted in units of 4 bytes and lie in one arena each. The owner of a place knows its size. Not
 // thread-safe.
 class RecordArenas {
   public:
@@ -36,12 +36,12 @@ class RecordArenas {
     // All arenas, whatever of them is taken.
     std::size_t bytes() const noexcept { return arenas_.size() * kArenaBytes; }
 
-    // What was given back, and what was too short at the ends of arenas. Places do not grow together again.
+    // Places that were given back, and the ends of arenas that were too short. Places do not grow together again.
     std::size_t free_bytes() const noexcept { return free_units_ * kUnitBytes; }
 
     // Note [moving places]
-    // Behind restart() nothing is taken, but no byte has changed. Whoever then takes places as large as those there
-    // were, in their order, gets each of them at or before where it was, and nothing at or behind that has been
+    // After restart() nothing is taken, but no byte has changed. A caller that then takes places of the same sizes in
+    // the same order gets each of them at or before its old place, and nothing at or after that has been
     // written: a place that is not at the front of what is left lies in an arena before. So what is in them can be
     // moved one by one. No arena is made meanwhile; drop_unused() ends it.
     void restart() noexcept;

@@ -1,4 +1,4 @@
-// What the kinds of records differ in: Note [kinds of records].
+// The kinds of records: Note [kinds of records].
 #pragma once
 
 #include <algorithm>

@@ -85,7 +85,7 @@ int copy_records(const std::vector<MergedEntry>& entries, RecordAppender* merged
         RecordHead head;
         int error = 0;
         const bool is_read = from.file->read(from.place(), {buffer.data(), buffer.size()}, &head, &error);
-        // What is damaged is no record any more, nor what the disk cannot read.
+        // Damaged records, and those that the disk cannot read, are left out.
         if (error != 0 && error != EIO) return error;
         if (!is_read || !(head.key.hash == from.hash)) continue;
         RecordPlace place;
@@ -107,8 +107,8 @@ int merge_records(const StorePlace& place, std::size_t max_files) {
     if (files.size() < 2) return 0;
     RecordAppender merged(place, std::numeric_limits<std::uint64_t>::max(), true);
     if (const int error = copy_records(best_entries(files), &merged); error != 0) return error;
-    // A .dat without its .dir is nothing, a .dir without its .dat a name in vain. What cannot be removed now is merged
-    // again or removed by who comes next.
+    // A .dat without its .dir means nothing, nor does a .dir without its .dat. Files that cannot be removed now are
+    // merged again or removed by the next process.
     for (const char* ending : {".dir", ".dat"}) {
         for (const ClosedFile& file : files) {
             static_cast<void>(unlink_in_folder(place.folder, FileName(file.name, ending).c_str()));

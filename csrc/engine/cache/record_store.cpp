@@ -12,7 +12,7 @@ namespace fastload {
 namespace {
 
 constexpr std::size_t kMaxClosedFiles = 8;
-// Of records that are not written yet.
+// The most bytes of records that wait to be written.
 constexpr std::size_t kMaxWaitingBytes = std::size_t{64} << 20;
 // Then the thread that writes is woken.
 constexpr std::size_t kManyWaitingBytes = std::size_t{1} << 20;
@@ -165,7 +165,7 @@ void RecordStore::publish() {
     std::shared_ptr<const OpenedRecords> opened;
     if (const int error = appender_.publish(&opened); error != 0) {
         stop_keeping(error);
-        // What was written does not exist for others: it only takes space.
+        // The written records do not exist for others: they only take space.
         unpublished_.forget_written();
         appender_.close();
         remove_what_is_left();
@@ -243,7 +243,7 @@ void RecordStore::set_snapshot(std::shared_ptr<const RecordSnapshot> snapshot) n
     snapshot_.swap(snapshot);
 }
 
-// What processes that were killed have left, and many small files.
+// Removes what killed processes have left, and merges many small files.
 void RecordStore::tidy() {
     remove_what_is_left();
     merge_records(place_, kMaxClosedFiles);
@@ -275,7 +275,7 @@ bool RecordStore::find_record(const ContentKey& key, StoredRecord* record) const
                                        : StoredRecord(key, own.written.place, std::move(own.written.file), &reads_);
         return true;
     }
-    // What somebody else wrote may be larger than any record of the kind.
+    // A file of somebody else's may name a larger record than any of the kind.
     if (opened == nullptr || found.place.size > kMaxRecordBytes) return false;
     *record = StoredRecord(key, found.place, opened->file(), &reads_);
     return true;
@@ -300,7 +300,7 @@ bool RecordStore::put(const ContentKey& key, std::uint32_t rank, ByteSpan record
     return is_kept;
 }
 
-// What is on disk stays there, and is not looked at again by this process.
+// The record on disk stays; this process does not look at it again.
 void RecordStore::remove(const ContentKey& key) noexcept {
     const std::lock_guard<std::mutex> lock(removed_mutex_);
     try {

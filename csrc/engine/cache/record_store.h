@@ -25,7 +25,7 @@
 namespace fastload {
 
 struct StoreCounters {
-    std::uint64_t records = 0;       // that can be found, those of several files more than once
+    std::uint64_t records = 0;       // that can be found; one that several files have counts in each
     std::uint64_t memory_bytes = 0;  // of where they lie
     std::uint64_t bytes_read = 0;
     std::uint64_t bytes_written = 0;  // by this process
@@ -86,7 +86,7 @@ class RecordStore final : public IndexRecords {
   private:
     using Clock = std::chrono::steady_clock;
 
-    // What run() is asked to do.
+    // The work that run() is asked for.
     struct Tasks {
         bool closes = false;
         bool refreshes = false;
@@ -119,12 +119,12 @@ class RecordStore final : public IndexRecords {
     const bool may_write_;
 
     UnpublishedRecords unpublished_;
-    // Held for a moment, by who takes or sets the pointer. Not std::atomic_load(), whose locks all stores of a process
+    // Held for a moment, while the pointer is taken or set. Not std::atomic_load(), whose locks all stores of a process
     // share: a forked child may find them taken for ever.
     mutable std::mutex snapshot_mutex_;
     std::shared_ptr<const RecordSnapshot> snapshot_;
 
-    // Of open() and then of the thread of run() alone.
+    // Used by open() and then by the thread of run() alone.
     RecordAppender appender_;
     static constexpr std::int64_t kUnknownTime = -1;
     std::int64_t folder_time_ = kUnknownTime;  // of the folder as it was last listed

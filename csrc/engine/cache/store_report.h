@@ -1,4 +1,4 @@
-// What a store has on disk, for who looks at it.
+// A report on the files of a store.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct StoreFileReport {
 // Whether a record of a key is whole, as far as its own checks tell.
 using RecordCheck = std::function<bool(const ContentKey& key, ByteSpan record)>;
 
-// Of each file of the kind with a .dir. Where there is a check all records are read and have to pass it. May throw
+// Reports each file of the kind with a .dir. With a check, all records are read and have to pass it. May throw
 // std::bad_alloc. Returns the system's error where the folder cannot be listed.
 int report_store(const StorePlace& place, const RecordCheck& is_whole, std::vector<StoreFileReport>* files);
 

@@ -18,7 +18,7 @@ namespace fastload {
 // Thread-safe.
 class UnpublishedRecords {
   public:
-    // There until the last who holds them is done.
+    // They live until their last holder is done.
     using SharedBytes = std::shared_ptr<const std::vector<std::uint8_t>>;
 
     // A record that waits.
@@ -27,7 +27,7 @@ class UnpublishedRecords {
         std::uint32_t rank = 0;
         SharedBytes bytes;
     };
-    // Where a record was written.
+    // The place of a written record.
     struct Written {
         std::shared_ptr<const RecordFile> file;
         RecordPlace place;
@@ -49,10 +49,10 @@ class UnpublishedRecords {
     // The best record of the key; false where there is none.
     bool find(const ContentKey& key, Record* record) const noexcept;
 
-    // Of records that are not written yet, those that were taken included.
+    // Bytes of records that are not written yet, including those that were taken.
     std::size_t waiting_bytes() const noexcept { return waiting_bytes_.load(std::memory_order_relaxed); }
 
-    // All that waits, in the order it came. It is found as before. Of each record one of the next two is called.
+    // All that waits, in the order it came. It is found as before. Call one of the next two for each record.
     std::vector<Waiting> take() noexcept;
     void set_written(const Waiting& record, const Written& written) noexcept;
     void drop(const Waiting& record) noexcept;  // it cannot be written

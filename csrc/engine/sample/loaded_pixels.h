@@ -1,4 +1,4 @@
-// What views are made of.
+// The pixels of which views are made.
 #pragma once
 
 #include "base/image_view.h"

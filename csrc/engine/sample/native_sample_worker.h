@@ -49,13 +49,13 @@ class NativeSampleWorker final : public SampleWorker {
     // Takes what somebody has read; from a file if `opened` is not null.
     void take_contents(ByteSpan contents, const FileVersion* opened, SampleFile* file,
                        SampleTimings* timings) const noexcept;
-    // Where coefficients are looked for; null: nowhere.
+    // The cache of coefficients; null: there is none.
     FileRecordCache* coefficients() const noexcept { return coefficients_; }
     // See JpegDecoder::check_file.
     Status check(ByteSpan contents, ImageInfo* info, std::size_t* end_offset) noexcept;
-    // Of the file of which decode() has read the header: JpegDecoder::read_orientation.
+    // For the file whose header decode() has read: JpegDecoder::read_orientation.
     Status read_orientation(int* orientation) const noexcept { return decoder_.read_orientation(orientation); }
-    // Of a file that was read. The report has the choices.
+    // Decodes a file that was read. The report has the choices.
     Status decode(const SampleTask& task, LoadedPixels* pixels, SampleTimings* timings) noexcept;
     Status load_packed(const SampleTask& task, const PackedImageView& rgb, LoadedPixels* pixels,
                        SampleTimings* timings) noexcept;

@@ -43,10 +43,10 @@ class RecordBuilder {
     virtual Status compare_with_pixels(const PackedImageView& rgb, BuildOutcome* outcome) noexcept = 0;
 };
 
-// Of indexes, in `options.cache`. May throw std::bad_alloc.
+// Builds indexes, in `options.cache`. May throw std::bad_alloc.
 std::unique_ptr<RecordBuilder> make_index_builder(const KernelTable& kernels, const NativeWorkerOptions& options);
 
-// Of coefficients or pixels. `options.cache` is ignored.
+// Builds coefficients or pixels.
 struct FileBuilderOptions {
     std::shared_ptr<const BuiltRecords> records;    // where files' records are looked for
     std::shared_ptr<RecordBuild> build;             // where new ones go; null: only compare() is called
@@ -54,7 +54,7 @@ struct FileBuilderOptions {
     std::int64_t clock_ahead_ns = 0;                // added to the system's clock; for tests
 };
 
-// May throw std::bad_alloc.
+// `options.cache` is ignored. May throw std::bad_alloc.
 std::unique_ptr<RecordBuilder> make_file_record_builder(const KernelTable& kernels, const NativeWorkerOptions& options,
                                                         FileBuilderOptions builder_options);
 

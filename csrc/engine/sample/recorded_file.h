@@ -19,7 +19,7 @@
 
 namespace fastload {
 
-// Belongs to whoever works on its sample just now.
+// Belongs to the thread that works on its sample just now.
 class RecordedFile {
   public:
     // Begins with the file at `path` and what is done to its image before it is kept; `directory` lives as long as it
@@ -28,19 +28,19 @@ class RecordedFile {
                const StepsHash& steps) noexcept;
     // Begins with a file that somebody has opened and read.
     void begin_opened(const FileVersion& opened) noexcept;
-    // Opens the record of this file with these facts, and contents where those are checked, if there is one. All of one
-    // of pixels is read.
+    // Opens the record of the file with this metadata, and these contents where contents are checked. A record of
+    // pixels is read as a whole.
     bool find(const FileRecordCache& cache, const FileFacts& facts, ByteSpan contents, const DecodeLimits& limits,
               jpeg::ReadPart part = jpeg::ReadPart::kNeeded) noexcept;
     void forget() noexcept;
 
     // Whether a record was found that has held so far.
     bool is_open() const noexcept { return is_open_; }
-    // Of the image in the file.
+    // The size of the image in the file.
     ImageSize size() const noexcept { return is_pixels_ ? pixels_.source_size() : reader_.record().frame().size; }
-    // Of a record of pixels, which was read when it was found.
+    // The pixels of a record of pixels.
     const PlanarImageView& image() const noexcept { return pixels_.image(); }
-    // Of a record of coefficients: reads what a region takes, unless all was read. Not ok: it is not open any more.
+    // Reads the coefficients of a region, unless all were read. Not ok: the record is not open any more.
     Status read_rows(const FileRecordCache& cache, const Region& region) noexcept;
     // All of the record as it is in the store. False where it cannot be read, or without memory.
     bool read_all(std::vector<std::uint8_t>* record) noexcept;
@@ -48,7 +48,7 @@ class RecordedFile {
     const jpeg::RecordReader& reader() const noexcept { return reader_; }
     // Closes a record that turned out not to hold.
     void give_up() noexcept;
-    // What became of the look-up.
+    // The outcome of the look-up.
     FileRecordCache::Outcome outcome() const noexcept { return outcome_; }
 
     bool has_key() const noexcept { return has_key_; }
@@ -56,7 +56,7 @@ class RecordedFile {
     ByteSpan path() const noexcept { return {reinterpret_cast<const std::uint8_t*>(path_.data()), path_.size()}; }
     const WorkingDirectory* directory() const noexcept { return directory_; }
 
-    // What it holds for its sample beyond a head.
+    // Bytes that it holds for its sample beyond a head.
     std::size_t waiting_bytes() const noexcept {
         if (!is_open_) return 0;
         return is_pixels_ ? stored_.size() : reader_.bytes_ahead();

@@ -6,7 +6,7 @@
 namespace fastload {
 namespace {
 
-// Made at once: no other sample draws from the same numbers. `source` is that of the tasks, with one view.
+// Made at once: no other sample draws from the same numbers. `source` is the one of the tasks, with one view.
 class OwnChoices final : public SampleChoices {
   public:
     OwnChoices(const SampleDecoder::Plan& plan, DrawSource* draws, SampleSource* source,

@@ -19,7 +19,7 @@
 
 namespace fastload {
 
-// What a plan has made of one image: `size_bytes` bytes in the plan's layout.
+// The sample that a plan has made of one image: `size_bytes` bytes in the plan's layout.
 struct DecodedSample {
     Span<std::uint8_t> place;               // of the caller's: where they are, if they fill it
     std::unique_ptr<std::uint8_t[]> bytes;  // else
@@ -38,17 +38,17 @@ class SampleDecoder {
     // May throw std::bad_alloc.
     SampleDecoder(const KernelTable& kernels, const NativeWorkerOptions& options);
 
-    // Of a file, or of what is in one. A status for which is_for_fallback() holds means: let the reference decoder
-    // provide the pixels and call run_with_pixels. Whatever the status, `draws` may have moved: rewind them before
-    // another try. A relative path is one in `directory`; null: in the thread's current one. `first_steps`: what is
-    // kept of the file, and `plan` goes on with; null: nothing is.
+    // Makes the sample of a file, or of its contents. A status for which is_for_fallback() holds means: let the
+    // reference decoder provide the pixels and call run_with_pixels. Whatever the status, `draws` may have moved:
+    // rewind them before another try. A relative path is one in `directory`; null: in the thread's current one.
+    // `first_steps`: what is kept of the file, and `plan` goes on with; null: nothing is.
     Status run(ByteSpan path, const Plan& plan, DrawSource* draws, DecodedSample* sample,
                const WorkingDirectory* directory = nullptr, const Steps& first_steps = nullptr) noexcept;
     // `opened`: the file of the contents; null: none.
     Status run_with_contents(ByteSpan contents, const Plan& plan, DrawSource* draws, DecodedSample* sample,
                              const FileVersion* opened = nullptr) noexcept;
 
-    // The same with the plan for the image's EXIF orientation as OpenCV reads it: that of orientation 1 is the first.
+    // The same with the plan for the image's EXIF orientation as OpenCV reads it; the first plan is for orientation 1.
     // The plans have one layout. Also for the fallback are files about whose orientation there may be two opinions.
     using OrientedPlans = std::array<Plan, 8>;
     Status run_oriented(ByteSpan path, const OrientedPlans& plans, DrawSource* draws, DecodedSample* sample) noexcept;
@@ -59,7 +59,7 @@ class SampleDecoder {
     Status run_with_pixels(const PackedImageView& rgb, const Plan& plan, DrawSource* draws, DecodedSample* sample,
                            const Steps& first_steps = nullptr) noexcept;
 
-    // What run_with_contents() wants to know of a file that is open, and is read next. False: nothing.
+    // The version of an open file that is read next, for run_with_contents(). False: it has no records.
     bool find_opened(int descriptor, ByteSpan path, FileVersion* opened) const noexcept;
 
     // Whether the reference decoder takes these contents, whatever its verdict on a part of them:

@@ -15,7 +15,7 @@
 
 namespace fastload {
 
-// One file. Belongs to whoever works on its sample just now.
+// One file. Belongs to the thread that works on its sample just now.
 class SampleFile {
   public:
     using SharedSum = std::shared_ptr<std::atomic<std::size_t>>;
@@ -26,26 +26,26 @@ class SampleFile {
     SampleFile(const SampleFile&) = delete;  // the sum counts it once
     SampleFile& operator=(const SampleFile&) = delete;
 
-    // As FileReader::read. What it gave stays until forget().
+    // As FileReader::read. The contents stay until forget().
     void read(ByteSpan path, std::uint64_t max_file_bytes, const WorkingDirectory* directory = nullptr,
               const HeadJudge* judge = nullptr) noexcept;
-    // Takes the record that recorded() has opened in the place of the file.
+    // Takes the record that recorded() has opened instead of the file.
     void take_record() noexcept;
     // Takes `contents`, which somebody else keeps, for what a file holds.
     void view(ByteSpan contents) noexcept;
     void forget() noexcept;
 
     bool is_read() const noexcept { return is_read_; }
-    // Where a record in place of the file is looked for. Null without memory.
+    // The record that may stand for the file. Null without memory.
     RecordedFile* recorded() noexcept;
     // Whether an open record stands for it: it has no contents then.
     bool has_record() const noexcept { return is_read_ && recorded_ != nullptr && recorded_->is_open(); }
-    // Of the file that read() has read.
+    // The metadata of the file that read() has read.
     const FileFacts& facts() const noexcept { return reader_.facts(); }
     Status status() const noexcept { return status_; }
     ByteSpan contents() const noexcept { return contents_; }
     std::size_t held_bytes() const noexcept;
-    // Of a file that was forgotten.
+    // Call it for a file that was forgotten.
     void release_scratch(ScratchRule rule) noexcept;
 
     // Counts it as one that is kept while its sample waits; false where such files hold `limit` bytes already.
@@ -66,11 +66,11 @@ class SampleFile {
 // Thread-safe.
 class SampleFiles {
   public:
-    // What files may hold that wait to be decoded. Beyond it they are forgotten and read again.
+    // The most bytes of files that wait to be decoded. Beyond it they are forgotten and read again.
     static constexpr std::size_t kMaxWaitingBytes = std::size_t{64} << 20;
 
-    // The memory of one file for each of `num_threads` stays; that of others as long as all spare memory together is
-    // below kMaxSpareBytes. That of a large file does not.
+    // The memory of one file for each of `num_threads` stays; the memory of others as long as all spare memory together
+    // is below kMaxSpareBytes. That of a large file does not.
     explicit SampleFiles(std::size_t num_threads);
 
     // A file that has not been read. May throw std::bad_alloc.

@@ -33,7 +33,7 @@ struct FirstSteps {
 
 struct SampleReport;
 
-// What all samples of one iteration share. Immutable; threads read it without locks.
+// The common part of all samples of one iteration. Immutable; threads read it without locks.
 struct SampleSource {
     std::shared_ptr<const SampleIndex> index;
     std::vector<View> views;  // at least one
@@ -53,7 +53,7 @@ struct SampleSource {
     Status resolve(DrawSource* draws, ImageSize source_size, SampleReport* report) const noexcept;
 };
 
-// What was done to a sample: enough to repeat it with Pillow.
+// The steps of a sample: enough to repeat it with Pillow.
 struct SampleReport {
     std::int64_t sample_index = 0;
     bool is_by_fallback = false;
@@ -91,7 +91,7 @@ struct SampleTask {
     SampleReport* report = nullptr;
     SampleChoices* choices = nullptr;
 
-    // Where `view` of this sample goes: its sample_bytes, written by this task alone.
+    // The place of `view` of this sample: its sample_bytes, written by this task alone.
     std::uint8_t* destination(std::size_t view) const noexcept {
         return images[view] + position * source->views[view].sample_bytes;
     }

@@ -1,4 +1,4 @@
-// What lies in a file of records: the .dir beside a .dat, see Note [record files].
+// The directory of a file of records: the .dir beside a .dat, see Note [record files].
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ struct DirectoryEntry {
 // By hash.low, then hash.high. Entries of one hash may stand in any order.
 bool comes_before(const DirectoryEntry& a, const DirectoryEntry& b) noexcept;
 
-// Of each hash the entry of the highest rank stays, of equal ones the first; then they are in order. `Entry` is a
+// Keeps the entry of the highest rank of each hash, of equal ones the first, and puts them in order. `Entry` is a
 // DirectoryEntry or derived from it.
 template <typename Entry>
 void keep_best(std::vector<Entry>* entries) {
@@ -43,21 +43,21 @@ struct RecordDirectory {
     std::vector<DirectoryEntry> entries;  // in order
 };
 
-// Puts `directory` in the place of `<name>.dir` in the folder: a temporary file (`<name>.tmp`, 0600, O_EXCL), fsync,
-// rename, fsync of the folder. Nothing stays behind where that fails; where it is the last step, the new file is in its
+// Replaces `<name>.dir` in the folder: a temporary file (`<name>.tmp`, 0600, O_EXCL), fsync,
+// rename, fsync of the folder. Nothing is left where that fails; if the last step fails, the new file is in its
 // place already. The caller holds the lock on the .dat, and has synced it. `key` is the store's; the checksums in the
 // file depend on it.
 int write_record_directory(int folder, const std::string& name, RecordKind kind, std::uint32_t decoder_revision,
                            const HashKey& key, const RecordDirectory& directory);
 
-// kGood: all that a .dir can say was found right: checksums, order, every place inside of what is covered and behind
+// kGood: all that a .dir can say was found right: checksums, order, every place inside of what is covered and after
 // the .dat's head, at multiples of 8. kFailed with EBADMSG: damaged. ENOENT: the store changed meanwhile, list it
 // again. May throw std::bad_alloc.
 RecordFileVerdict read_record_directory(int folder, const std::string& name, RecordKind kind,
                                         std::uint32_t decoder_revision, const HashKey& key, RecordDirectory* directory,
                                         int* error);
 
-// The generation alone, from the file's head; for a file that is looked at again and again. Of a regular file of any
+// The generation alone, from the file's head; for a file that is looked at again and again. For a regular file of any
 // owner, kind and decoder, and no checksum is looked at.
 RecordFileVerdict read_record_generation(int folder, const std::string& name, std::uint64_t* generation,
                                          int* error) noexcept;

@@ -1,4 +1,4 @@
-// One file of records, one behind the other: written by one process, read by any.
+// One file of records, one after the other: written by one process, read by any.
 #pragma once
 
 #include <array>
@@ -15,9 +15,9 @@ namespace fastload {
 
 // Note [record files]
 // A store is a folder with pairs of files `<kind>-<16 hex digits>.dat` and `.dir`. A .dat begins with a RecordFileHead;
-// each record behind it begins at a multiple of 8 bytes with a RecordHead. Whoever made a .dat holds a lock (flock) on
+// each record after it begins at a multiple of 8 bytes with a RecordHead. The writer of a .dat holds a lock (flock) on
 // it as long as it may append to it. Which records there are is said by the .dir alone (record_directory.h), so what
-// stands in a .dat behind what that covers does not exist, and no reader meets a record that is not complete on disk.
+// stands in a .dat after what that covers does not exist, and no reader meets a record that is not complete on disk.
 // Files are read with pread, never mapped: one that is cut by somebody gives a short read. Numbers lie in the order
 // of the machine's bytes; a file of another order is a foreign one.
 
@@ -26,7 +26,7 @@ enum class RecordKind : std::uint32_t { kIndex = 1, kCoefficients = 2, kPixels =
 // "index", "coefficients": what file names begin with.
 const char* record_kind_name(RecordKind kind) noexcept;
 
-// What two files differ in whose names are equal.
+// The difference between two files of one name.
 struct RecordFileId {
     std::uint64_t low = 0;
     std::uint64_t high = 0;
@@ -52,18 +52,18 @@ struct RecordFileHead {
 struct RecordHead {
     ContentKey key;
     std::uint32_t size = 0;  // of the record's own bytes
-    // Of two records of one key the one with the higher rank says more. The rest is the kind's business.
+    // The record with the higher rank of two for one key says more. The rest is the kind's business.
     std::uint32_t rank = 0;
 };
 
 constexpr std::size_t kRecordAlignment = 8;
 
-// What a record takes in a file, its head and what fills it up to a multiple of 8 bytes included.
+// The bytes that a record takes in a file, with its head and the padding to a multiple of 8.
 constexpr std::uint64_t record_file_bytes(std::uint64_t record_bytes) noexcept {
     return (sizeof(RecordHead) + record_bytes + kRecordAlignment - 1) / kRecordAlignment * kRecordAlignment;
 }
 
-// Where a record lies: its head's first byte, and the size of what follows the head.
+// The place of a record: its head's first byte, and the size of what follows the head.
 struct RecordPlace {
     std::uint64_t offset = 0;
     std::uint32_t size = 0;
@@ -71,7 +71,7 @@ struct RecordPlace {
 
 // Errors here and below are the system's numbers; 0: none.
 
-// What begins every file of a store, of whatever version; the head of a .dir begins likewise.
+// The head of every file of a store, of whatever version; the head of a .dir begins likewise.
 constexpr std::size_t kVersionedHeadBytes = offsetof(RecordFileHead, id);
 
 // Judges the first `size` bytes that a file has of a head. kForeign where what every version has is not as in
@@ -88,7 +88,7 @@ class RecordFile {
                                   RecordFile* file, int* error) noexcept;
 
     const RecordFileId& id() const noexcept { return id_; }
-    // Behind the last byte, as the file is now.
+    // The size of the file now.
     int find_size(std::uint64_t* size) const noexcept;
 
     // Reads a record's head and fills `buffer` with its first bytes, by one call of the system; the buffer is no larger
@@ -119,7 +119,7 @@ class RecordFileWriter {
     bool is_open() const noexcept { return file_.is_open(); }
     const std::string& name() const noexcept { return name_; }  // without ".dat"
     const RecordFileId& id() const noexcept { return id_; }
-    // Where the next record begins.
+    // The offset of the next record.
     std::uint64_t end() const noexcept { return end_; }
     // Up to there space has been reserved, or written to.
     std::uint64_t reserved_end() const noexcept { return reserved_end_; }
