@@ -23,7 +23,7 @@ class FileRun:
     """Calls something with each file, in threads, and counts what becomes of them.
 
     Args:
-        paths: Of the files.
+        paths: The files.
         actions: One for each thread; called with a path.
         must_end: Asked every few files by each thread: whether the rest is left out.
 
@@ -46,23 +46,23 @@ class FileRun:
 
     @property
     def num_done(self) -> int:
-        """Files that something has become of."""
+        """The number of files that are done."""
         with self._lock:
             return self.counts.total()
 
     def named(self, outcome: _native.BuildOutcome) -> list[bytes]:
-        """The first NUM_NAMED of them, in the order of the files."""
+        """Returns the first NUM_NAMED files of an outcome, in their order."""
         return [path for _, path in sorted(self._named.get(outcome, []))]
 
     def run(self, progress: Callable[[int, int], object]) -> None:
-        """Returns when all is done, or `must_end` has said so. What interrupts it ends the threads first.
+        """Returns when all is done, or `must_end` says so. An exception ends the threads first.
 
         Args:
             progress: Called again and again with the files done, and their number.
 
         Raises:
             ThreadStartError: The system refuses a thread.
-            BaseException: What an action raises.
+            BaseException: An action has raised it.
         """
         try:
             start_threads(self._threads)
@@ -81,11 +81,11 @@ class FileRun:
         return all(thread.has_ended.wait(max(0.0, deadline - time.monotonic())) for thread in begun)
 
     def end(self) -> None:
-        """No thread takes another file."""
+        """Keeps the threads from taking another file."""
         self._has_ended.set()
 
     def take_files(self, action: FileAction) -> None:
-        """What a thread does."""
+        """Works on files; each thread calls it."""
         try:
             while not self._has_ended.is_set() and (begin := self._next()) is not None:
                 self._take(action, begin)

@@ -16,7 +16,7 @@ from fastload._decode_cache._folder import KEY, LAYOUT, LOCK, find_layout, locke
 from fastload._decode_cache._report import report_of
 from fastload._decode_cache._store import KINDS
 
-# Of a file of records, what its name begins with; .dir first, so that nobody finds records whose .dat is gone.
+# The names of files of records; .dir is removed first, so that nobody finds records whose .dat is gone.
 _RECORD_FILE = re.compile(rf"(?P<stem>({'|'.join(KINDS)})-[0-9a-f]{{16}})(?P<ending>\.dat|\.dir|\.tmp)")
 _ENDINGS = (".dir", ".tmp", ".dat")
 _TEMPORARY_KEY = re.compile(rf"{KEY}\.[0-9a-f]{{16}}\.tmp")
@@ -27,11 +27,11 @@ _BYTES_OF_BLOCK = 512  # in st_blocks, whatever the file system's are
 
 @dataclass
 class Clearing:
-    """What was done.
+    """The result of clearing a store.
 
     Attributes:
         removed: Names of files, in the folder with the store's files.
-        stale: What their names begin with -> why they are of use to nobody, where only such are removed.
+        stale: Stem of a stale file -> why it is of use to nobody, where only such files are removed.
         num_bytes: That these took on disk.
         left: Name of what is left there -> why it is.
         folders: That were empty then, and are removed.
@@ -45,7 +45,7 @@ class Clearing:
 
 
 def clear_store(path: Path, *, only_stale: bool = False) -> Clearing:
-    """Removes the store at `path`, except files that a living process writes to, whoever owns them.
+    """Removes the store at `path`, except files that a living process writes to. Owners do not matter.
 
     Args:
         path: The store's folder.
@@ -78,7 +78,7 @@ def clear_store(path: Path, *, only_stale: bool = False) -> Clearing:
 
 
 def _stale_files(path: Path) -> dict[str, str]:
-    """What their names begin with -> why they are of use to nobody."""
+    """Returns the stem of each stale file, and why it is of use to nobody."""
     report = report_of(path, reads_records=True)
     stale = {}
     for file in report.files:
@@ -98,7 +98,7 @@ def _endings_by_stem(names: Iterable[str]) -> dict[str, list[str]]:
 
 
 def _remove_file(folder: int, stem: str, endings: list[str], clearing: Clearing) -> bool:
-    """All that has this stem, unless somebody writes to it; whether it is removed."""
+    """Removes the files of this stem, unless somebody writes to them; returns whether they are removed."""
     with contextlib.ExitStack() as until_removed:
         if ".dat" in endings:
             try:
@@ -128,7 +128,7 @@ def _unlink(folder: int, name: str, clearing: Clearing) -> None:
 
 
 def _remove_rest(outer: int, folder: int, path: Path, clearing: Clearing) -> None:
-    """Key and locks, where nobody can need them any more: with another key the files of a living writer are lost."""
+    """Removes key and locks, if nobody needs them: with another key the files of a living writer are lost."""
     for name in set(os.listdir(folder)) - {*_LAST, *clearing.left}:
         found = _RECORD_FILE.fullmatch(name)
         if found is None or f"{found['stem']}.dat" not in clearing.left:

@@ -25,7 +25,7 @@ class FileRecords:
     """The coefficients or pixels in one store. Raises OSError where it cannot be opened.
 
     Args:
-        cache: What the user has asked for.
+        cache: The user's cache.
         kind: The kind of the records.
     """
 
@@ -107,7 +107,7 @@ class FileRecords:
 
 
 def file_records_of(setting: object) -> tuple[FileRecords | None, str | None]:
-    """Returns those of a loader's cache, or None and why there are none where they are asked for; warns of that."""
+    """Returns the records of a loader's cache, or None and why there are none although it asks for them; warns then."""
     if not isinstance(setting, Cache) or (kind := kinds_of(setting)[-1]) == "index":
         return None, None
     try:

@@ -1,4 +1,4 @@
-"""What one loader keeps of the images it decodes: in the memory of the process, or in a store on disk."""
+"""The cache of one loader: in the memory of the process, or in a store on disk."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class LoaderCache:
         return self._native
 
     def end_epoch(self) -> None:
-        """Has the indexes that were kept published for others. Waits for nothing."""
+        """Begins to publish the indexes that were kept. Waits for nothing."""
         if self._is_here() and self._store is not None:
             self._store.native.end_epoch()
 
@@ -126,7 +126,7 @@ def index_limit() -> int:
 
 
 def has_other_ranks() -> bool:
-    """Whether other ranks of this program run on the machine, or may."""
+    """Returns whether other ranks of this program run on the machine, or may."""
     if (told := _config.told_local_ranks()) is not None:
         return told > 1
     is_told = torch.distributed.is_available() and torch.distributed.is_initialized()
@@ -138,7 +138,7 @@ def _machine_limit() -> int:
 
 
 def _store_of(setting: CacheSetting) -> OpenStore | None:
-    """None: the memory of the process."""
+    """Returns the store of indexes; None: they are in the memory of the process."""
     if not isinstance(setting, Cache):
         return open_shared(_machine_limit()) if has_other_ranks() else None
     try:

@@ -1,4 +1,4 @@
-"""What a store has on disk."""
+"""A report on the files of a store."""
 
 from __future__ import annotations
 

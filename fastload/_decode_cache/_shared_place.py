@@ -1,4 +1,4 @@
-"""Where the ranks of a machine share what they keep, of which nobody has said where.
+"""The store that the ranks of a machine share if the user has named none.
 
 Each rank sees another part of the samples in each epoch, so alone it would know few of those that come.
 """
@@ -19,7 +19,7 @@ from fastload._process._interrupts import is_interrupt
 
 
 def open_shared(max_bytes: int) -> OpenStore | None:
-    """The store in the first of the folders that can be used; None where there is none.
+    """Returns the store in the first of the folders that can be used; None where there is none.
 
     Every rank looks at the same folders in the same order, and so they come to the same one.
     """
@@ -42,7 +42,7 @@ def _paths() -> Iterator[Path]:
 
 
 def _is_usable(path: Path) -> bool:
-    """Whether it is a folder of this user alone, on a file system of this machine; it is made where it is missing."""
+    """Returns whether it is a folder of this user alone, on a disk of this machine; makes a missing one."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:

@@ -41,7 +41,7 @@ own = fastload.DataLoader(Own())
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A working folder: 12 JPEG files in `images`, train.py, and no store yet; files pass for an hour older."""
+    """Makes a working folder: 12 JPEG files in `images`, train.py, and no store yet; files pass for an hour older."""
     monkeypatch.setattr(_build, "CLOCK_AHEAD_NS", HOUR_NS)
     make_clean_folder(tmp_path / "images", NUM_FILES)
     (tmp_path / "train.py").write_text(SCRIPT)

@@ -1,4 +1,4 @@
-"""What ``fastload cache build`` keeps, passes over and says, and where an interrupt or an error leaves it."""
+"""``fastload cache build``: the records it keeps and passes over, its messages, interrupts and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``fastload cache clear`` removes, and what it leaves to others."""
+"""``fastload cache clear``: the files that it removes and leaves."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from unittest import mock
 
 import pytest
 from cache_commands import OPTIONS, each_kind, files_of, flip, loader
+from cached_epochs import publish
 from image_folders import save_jpeg
 
 from fastload._decode_cache import _clearing, _folder
+from fastload._decode_cache._build import ImageFiles, begin_build
 
 
 def test_clear_removes_the_store_and_its_folders(folder: Path, run: Any) -> None:
@@ -41,7 +43,7 @@ def test_clear_leaves_what_is_not_a_stores(folder: Path, run: Any) -> None:
     assert all(other.read_text() == "mine" for other in others)
     assert files_of(folder / "store") == [others[1]]
     assert files_of(folder / "store", what="coefficients") == []
-    assert (folder / "store" / "v1" / "key").exists()  # who has it open goes on
+    assert (folder / "store" / "v1" / "key").exists()  # a process that has it open goes on
     for other in others[:3]:
         other.unlink()
     assert "folder removed: " in run("clear", "store")[2]
@@ -58,16 +60,23 @@ def test_clear_follows_no_link(folder: Path, run: Any) -> None:
     assert target.exists()
 
 
-@each_kind
 @pytest.mark.parametrize("option", [[], ["--stale"]])
-def test_a_file_that_a_living_process_writes_to_is_left_and_named(
-    folder: Path, run: Any, option: list[str], what: str
-) -> None:
-    living = loader(folder / "store", what)
+def test_a_file_of_a_build_that_goes_on_is_left_and_named(folder: Path, run: Any, option: list[str]) -> None:
+    build = begin_build(folder / "store", 1 << 30, "coefficients", ImageFiles([]))
+    assert build.action()(b"images/class0/0000.JPEG") == "kept"
+    (file,) = files_of(folder / "store", what="coefficients")
+    assert f"left: {file.name}: a process that is alive writes to it" in run("clear", "store", *option)[2]
+    assert build.close()
+    assert build.num_kept(1) == 1
+    assert run("verify", "store")[0] == 0
+
+
+@pytest.mark.parametrize("option", [[], ["--stale"]])
+def test_a_file_that_a_living_process_writes_to_is_left_and_named(folder: Path, run: Any, option: list[str]) -> None:
+    living = loader(folder / "store")
     list(living)
-    for store in living._fastload.cache._stores():
-        assert store.native.flush(60)
-    (file,) = files_of(folder / "store", what=what)
+    publish(living)
+    (file,) = files_of(folder / "store")
     assert run("info", "store")[1]["writers"] == "1  processes that keep more"
     flip(file, file.stat().st_size - 20 if option else 0)  # of no use to anybody, but it is somebody's
     key = (folder / "store" / "v1" / "key").read_bytes()

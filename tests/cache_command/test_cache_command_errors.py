@@ -1,4 +1,4 @@
-"""What ``fastload cache`` says where it is used wrongly or its store cannot be used."""
+"""Messages of ``fastload cache`` about wrong use and about stores that cannot be used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``fastload cache info`` says of a store."""
+"""``fastload cache info``: the description of a store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``fastload cache verify`` finds wrong in a store."""
+"""``fastload cache verify``: the faults that it finds in a store."""
 
 from __future__ import annotations
 
@@ -47,11 +47,13 @@ def test_verify_counts_what_differs_of_each_kind(folder: Path, run: Any) -> None
     for options in OPTIONS.values():
         run("build", "images", "--path", "store", *options)
 
-    class Builder(_native.CoefficientBuilder):
-        def compare(self, path: bytes) -> Any:
-            return "different" if path.endswith(b"0003.JPEG") else super().compare(path)
+    make = _native.make_file_record_builder
 
-    with mock.patch.object(_native, "CoefficientBuilder", Builder):
+    def make_wrong_builder(**arguments: Any) -> Any:
+        compare = make(**arguments).compare
+        return mock.Mock(compare=lambda path: "different" if path.endswith(b"0003.JPEG") else compare(path))
+
+    with mock.patch.object(_native, "make_file_record_builder", make_wrong_builder):
         exit_code, _, text = run("verify", "store", "--against", "images")
     rows = grouped(text)
     assert (exit_code, rows["index", "different"]) == (1, "0")

@@ -582,7 +582,7 @@ TEST_CASE(of_damaged_records_right_bytes_are_read_or_such_as_their_own_checks_re
     }
 }
 
-// Somebody who has the key can make all checks right.
+// With the key somebody can make all checks right.
 TEST_CASE(a_place_that_is_larger_than_any_record_of_the_kind_is_none) {
     constexpr RecordKind kind = RecordKind::kCoefficients;
     const RecordFolder folder;

@@ -15,7 +15,7 @@
 
 namespace fastload::testing {
 
-// Such a record consists of blocks; the last bytes of each are a check over the others, the key and the place.
+// A large record consists of blocks; the last bytes of each are a check over the others, the key and the place.
 constexpr std::size_t kBlockBytes = 4096;
 constexpr std::size_t kCheckedBytes = kBlockBytes - sizeof(std::uint64_t);
 // As coefficients of a usual image.

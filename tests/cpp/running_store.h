@@ -97,7 +97,7 @@ class RunningStore {
     std::thread thread_;
 };
 
-// What all files of a folder take on disk.
+// The bytes on disk of all files of a folder.
 inline std::uint64_t blocks_bytes(const RecordFolder& folder) {
     std::uint64_t sum = 0;
     for (const std::string& name : folder.names()) {
@@ -115,7 +115,7 @@ inline std::size_t count_names(const RecordFolder& folder, const std::string& en
     return count;
 }
 
-// What processes leave: complete files and the two locks.
+// Checks that only complete files and the two locks are left.
 inline void check_is_tidy(const RecordFolder& folder) {
     CHECK_EQUAL(count_names(folder, ".tmp"), 0U);
     CHECK_EQUAL(count_names(folder, ".dat"), count_names(folder, ".dir"));

@@ -56,13 +56,13 @@ def photographs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def expected(photographs: Path) -> list[str]:
-    """Of three epochs without a cache."""
+    """Returns the digests of three epochs without a cache."""
     return digests(loader_of(photographs, None), 3)
 
 
 @pytest.fixture(scope="session")
 def filled(photographs: Path, expected: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store that knows all photographs; not to be changed."""
+    """Returns a store that knows all photographs; tests must not change it."""
     place = tmp_path_factory.mktemp("filled") / "store"
     loader = loader_of(photographs, fastload.Cache(place))
     assert digests(loader) == expected[:1]
@@ -79,7 +79,7 @@ def no_store_is_left() -> Iterator[None]:
 
 @pytest.fixture
 def run_cached(photographs: Path, tmp_path: Path, run_child: RunChild) -> RunChild:
-    """run_child with the names of PRELUDE."""
+    """Returns run_child with the names of PRELUDE."""
 
     def run(code: str, **arguments: Any) -> subprocess.CompletedProcess[str]:
         env = {"FOLDER": str(photographs), "STORE": str(tmp_path / "store"), **arguments.pop("env", {})}
@@ -560,7 +560,7 @@ _filled: Any = None
 
 
 def assert_case(seed: int) -> None:
-    """For campaigns: one damaged store."""
+    """Checks one damaged store; for campaigns."""
     global _filled
     if _filled is None:
         folder = Path(tempfile.mkdtemp())

@@ -1,4 +1,4 @@
-"""What the tests of ``fastload cache`` share: kinds of records, a loader on a store, its files and its tables."""
+"""Helpers of the tests of ``fastload cache``: kinds of records, a loader on a store, its files and its tables."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ each_kind = pytest.mark.parametrize("what", OPTIONS)
 
 
 def grouped(text: str) -> dict[tuple[str, str], str]:
-    """The rows of a table of groups, by the names of group and row."""
+    """Returns the rows of a table of groups, by the names of group and row."""
     rows, group = {}, ""
     for line in text.splitlines():
         if line.startswith("  "):

@@ -1,4 +1,4 @@
-"""What programs with a cache on disk do: epochs whose bytes are compared with those of a loader without one."""
+"""Epochs of loaders with a cache on disk, to be compared with the bytes of a loader without one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from fastload._decode_cache._store import OpenStore
 
 SIZE = 48
 MIB = 1 << 20
-# Name -> what makes the transform: whole windows, parts of them, and a Python part behind.
+# Name -> function that makes the transform: whole windows, parts of them, and a Python part at the end.
 RECIPES = {
     "training": lambda: recipes.training(SIZE),
     "evaluation": lambda: recipes.evaluation(64, 32),
@@ -39,7 +39,7 @@ def make_photographs(root: Path, count: int) -> Path:
 
 
 def make_odd_photographs(root: Path) -> Path:
-    """24 in two classes, of all subsamplings; one is progressive and one a PNG."""
+    """Makes 24 in two classes, of all subsamplings; one is progressive and one a PNG."""
     for seed in range(24):
         place = root / f"class{seed % 2}" / f"{seed:02}.jpg"
         save_jpeg(place, seed, 300, 220, subsampling=SUBSAMPLINGS[seed % 3], quality=70 + seed)
@@ -49,13 +49,13 @@ def make_odd_photographs(root: Path) -> Path:
 
 
 def loader_of(folder: str | os.PathLike[str], cache: Any, **arguments: Any) -> fastload.DataLoader[Any]:
-    """An evaluation's, so that an index is whole after one epoch."""
+    """Returns a loader of an evaluation, so that an index is whole after one epoch."""
     dataset = ImageFolder(str(folder), recipes.evaluation(SIZE, SIZE - 8))
     return fastload.DataLoader(dataset, **{"batch_size": 4, "num_workers": 2, "cache": cache, **arguments})
 
 
 def told_in_two_epochs(dataset: Any, cache: Any) -> list[str]:
-    """What each batch sums up to, or its error."""
+    """Returns the sum of each batch, or its error."""
     loader = fastload.DataLoader(dataset, batch_size=4, num_workers=2, cache=cache)
     told = []
     for epoch in range(2):
@@ -73,7 +73,7 @@ def told_in_two_epochs(dataset: Any, cache: Any) -> list[str]:
 
 
 def digests(loader: Iterable[Any], epochs: int = 1) -> list[str]:
-    """Of each epoch's batches, which begin with the same draws each time."""
+    """Returns a digest of the batches of each epoch, which begin with the same draws each time."""
     found = []
     for epoch in range(epochs):
         torch.manual_seed(epoch)
@@ -88,7 +88,7 @@ def store_of(loader: fastload.DataLoader[Any]) -> OpenStore:
 
 
 def publish(loader: fastload.DataLoader[Any]) -> None:
-    """What the loader has kept is there for others now."""
+    """Publishes the indexes that the loader has kept."""
     assert store_of(loader).native.flush(30.0)
 
 
@@ -107,7 +107,7 @@ def wait_for_another_second() -> None:
 
 
 def blocks_bytes(folder: Path) -> int:
-    """What the files in `folder` take on disk."""
+    """Returns the bytes on disk of the files in `folder`."""
     total = 0
     for entry in os.scandir(folder):
         try:
@@ -118,7 +118,7 @@ def blocks_bytes(folder: Path) -> int:
 
 
 def assert_only_records(folder: Path) -> None:
-    """Nothing but files of records, complete ones, and what every store has."""
+    """Asserts that the folder has only complete files of records and the files of every store."""
     names = {path.name for path in folder.iterdir()}
     assert {name for name in names if not name.endswith((".dat", ".dir"))} <= {"lock", "merge", "key"}, names
     stems = [{name[:-4] for name in names if name.endswith(ending)} for ending in (".dat", ".dir")]

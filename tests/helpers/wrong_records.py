@@ -14,7 +14,7 @@ _CHECK = struct.Struct("=Q")
 # revision, level, components, bytes of the scan, MCUs, rows
 _PACKED_HEAD = struct.Struct("<BBBIII")
 _ESCAPE, _RAW_BITS = 20, 36
-# Of the head of coefficients: width, height, colour model, components, their factors; the first step of the first
+# Fields in the head of coefficients: width, height, colour model, components, their factors; the first step of a first
 # quantization table; the table of sums and offsets.
 _STAMP_BYTES = 64
 _COEFFICIENT_HEAD = struct.Struct("=iiBBBBB")
@@ -24,7 +24,7 @@ _TABLE_OFFSET = 464
 
 
 def make_wrong(store: Path, image: Path) -> None:
-    """All brightness that the index of `image` in `store` says is shifted alike."""
+    """Shifts all brightness that the index of `image` in `store` says alike."""
     cache = look_at_store(store).make_decode_cache(0)
     key = cache.key_of(image.read_bytes())
     for file in (store / "v1").glob("index-*.dat"):
@@ -42,7 +42,7 @@ def make_wrong(store: Path, image: Path) -> None:
 
 
 def make_wrong_coefficients(store: Path, image: Path) -> None:
-    """The image's brightness is multiplied by another number than its file says."""
+    """Multiplies the image's brightness by another number than its file says."""
     cache = look_at_store(store).make_decode_cache(0)
     key = cache.key_of(os.fsencode(image.absolute()))
     for file in (store / "v1").glob("coefficients-*.dat"):
@@ -59,7 +59,7 @@ def make_wrong_coefficients(store: Path, image: Path) -> None:
 
 
 def _check_offset(head: bytes) -> int:
-    """Where the check of a record's head stands: behind a sum for each MCU row and an offset for each block row."""
+    """Returns the offset of the check of a record's head, after the sums of MCU rows and offsets of block rows."""
     width, height, _, num_components, *factors = _COEFFICIENT_HEAD.unpack_from(head, _STAMP_BYTES)
     block_rows = [factor & 15 for factor in factors[:num_components]]
     mcu_rows = -(-height // (8 * max(block_rows)))
@@ -72,7 +72,7 @@ def _check(cache: _native.DecodeCache, packed: bytes) -> int:
 
 
 def _shifted(packed: bytes) -> bytes:
-    """The highest of the low bits of the first checkpoint's first prediction is another; the others build on it."""
+    """Flips the highest low bit of the first checkpoint's first prediction, on which the others build."""
     num_components = _PACKED_HEAD.unpack_from(packed)[2]
     begin = _PACKED_HEAD.size + 1 + num_components
     of_position, of_prediction = packed[_PACKED_HEAD.size : _PACKED_HEAD.size + 2]

@@ -54,7 +54,7 @@ Cached = Callable[[Any], fastload.DataLoader[Any]]
 
 
 def records_in(store: Path, what: str) -> dict[str, tuple[int, int, int, bytes]]:
-    """The files of records of a kind: inode, times and contents."""
+    """Returns inode, times and contents of the files of records of a kind."""
     files = {}
     for path in sorted((store / "v1").glob(f"{what}-*")):
         status = path.stat()

@@ -110,7 +110,7 @@ def test_another_process_finds_what_this_one_has_kept(
     print(*digests(loader), loader.stats().cache_hits, loader.stats().cache_misses)
     """
     env = {"FOLDER": str(photographs), "STORE": str(cache.path)}
-    # Each ends behind its first epoch: what it kept is published on the way out.
+    # Each ends after its first epoch, and publishes its indexes on the way out.
     printed = [run_child(program, env=env, warm=True).stdout.split() for _ in range(2)]
     assert printed == [[*expected, "0", "16"], [*expected, "16", "0"]]
 

@@ -120,12 +120,12 @@ def cache_at(path: Path, what: Any, max_bytes: str = "1G", **arguments: Any) -> 
 
 
 def hits_in(stats: fastload.Stats) -> int:
-    """By the one kind that is used."""
+    """Returns the hits of the one kind that is used."""
     return stats.cache_coefficient_hits + stats.cache_pixel_hits
 
 
 def drawing(what: str) -> Any:
-    """A transform that draws: at once, or behind steps whose pixels are worth keeping."""
+    """Returns a transform that draws: at once, or after steps whose pixels are worth keeping."""
     kept = [transforms.Resize(320), transforms.CenterCrop(310), transforms.RandomCrop(SIZE), transforms.ToTensor()]
     return recipes.training(SIZE) if what == "coefficients" else transforms.Compose(kept)
 
@@ -285,7 +285,7 @@ def test_a_file_that_changes_is_read_anew(
 
 
 def test_files_whose_samples_end_in_python_are_read_anew_when_they_change(odd_folder: Path, tmp_path: Path) -> None:
-    """Those that Pillow decodes, too: what was kept of one is never that of the next one."""
+    """Also files that Pillow decodes: a record of one version is never used for the next one."""
     folder = shutil.copytree(odd_folder, tmp_path / "images")
     cache = cache_at(tmp_path / "store", "pixels")
     dataset = ImageFolder(str(folder), RECIPES_OF_PIXELS["goes on in Python with an image"]())

@@ -1,4 +1,4 @@
-"""The files that a target names: those below a folder, or those of a loader's data set."""
+"""The files that a target names: the images below a folder, or the files of a loader's data set."""
 
 from __future__ import annotations
 

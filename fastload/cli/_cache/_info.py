@@ -67,7 +67,7 @@ def _rows(report: StoreReport, max_bytes: int) -> Iterator[tuple[str, ...]]:
 
 
 def _sums(report: StoreReport) -> dict[str, int]:
-    """Over the files that are used."""
+    """Returns the sums over the files that are used."""
     good = report.those(report.is_good)
     return {
         "records": report.num_records,
