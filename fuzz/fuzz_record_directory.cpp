@@ -29,9 +29,7 @@ constexpr std::uint64_t kEntryBytes = 32;
 
 std::string name_of(RecordKind kind) { return record_kind_name(kind) + std::string("-0123456789abcdef"); }
 
-ReadDirectory read(const RecordFolder& folder, RecordKind kind) {
-    return read_directory(folder, name_of(kind), kind);
-}
+ReadDirectory read(const RecordFolder& folder, RecordKind kind) { return read_directory(folder, name_of(kind), kind); }
 
 bool is_inside(const DirectoryEntry& entry, std::uint64_t covered_bytes) {
     __extension__ using Wide = unsigned __int128;
