@@ -19,7 +19,6 @@ from fastload._tools.doctor._measure import Measured
 from fastload._tools.doctor._storage import Storage, examine_storage
 from fastload._tools.doctor._timeline import Timeline, TimelineBatch
 
-GIB = 1 << 30
 READ_MOSTLY = {"read": 0.009, "decode": 0.001}
 DECODE = {"read": 0.0001, "decode": 0.0099}
 DATASET = {"dataset": 0.0099, "collate": 0.0001}
