@@ -64,13 +64,17 @@ std::shared_ptr<DecodeCache> make_cache(std::uint64_t expected_samples) {
     throw py::error_already_set();
 }
 
-py::dict to_dict(std::initializer_list<std::pair<const char*, std::int64_t>> fields) {
+struct Number {
+    template <typename Integer>
+    Number(Integer number) noexcept : value(static_cast<std::int64_t>(number)) {}  // implicit: to_dict() takes any
+    std::int64_t value;
+};
+
+py::dict to_dict(std::initializer_list<std::pair<const char*, Number>> fields) {
     py::dict result;
-    for (const auto& [name, value] : fields) result[name] = value;
+    for (const auto& [name, number] : fields) result[name] = number.value;
     return result;
 }
-
-std::int64_t number(std::uint64_t value) noexcept { return static_cast<std::int64_t>(value); }
 
 py::bytes random_store_key() {
     HashKey key;
@@ -158,41 +162,41 @@ std::shared_ptr<FileRecordCache> make_file_record_cache(std::shared_ptr<BuiltRec
 
 py::dict counters_of_files(const FileRecordCache& cache) {
     const FileRecordCounters counters = cache.counters();
-    return to_dict({{"hits", number(counters.hits)},
-                    {"misses", number(counters.misses)},
-                    {"stale", number(counters.stale)},
-                    {"damaged", number(counters.damaged)},
-                    {"checks", number(counters.checks)},
-                    {"mismatches", number(counters.mismatches)}});
+    return to_dict({{"hits", counters.hits},
+                    {"misses", counters.misses},
+                    {"stale", counters.stale},
+                    {"damaged", counters.damaged},
+                    {"checks", counters.checks},
+                    {"mismatches", counters.mismatches}});
 }
 
 py::dict counters_of_built(const BuiltRecords& records) {
     const BuiltCounters counters = records.counters();
-    return to_dict({{"records", number(counters.records)},
-                    {"memory_bytes", number(counters.memory_bytes)},
-                    {"bytes_read", number(counters.bytes_read)},
-                    {"damaged", number(counters.damaged)},
+    return to_dict({{"records", counters.records},
+                    {"memory_bytes", counters.memory_bytes},
+                    {"bytes_read", counters.bytes_read},
+                    {"damaged", counters.damaged},
                     {"read_error", counters.read_error}});
 }
 
 py::dict counters_of_store(const RecordStore& store) {
     const StoreCounters counters = store.counters();
-    return to_dict({{"records", number(counters.records)},
-                    {"memory_bytes", number(counters.memory_bytes)},
-                    {"used_bytes", number(store.used_bytes())},
-                    {"bytes_read", number(counters.bytes_read)},
-                    {"bytes_written", number(counters.bytes_written)},
-                    {"damaged", number(counters.damaged)},
+    return to_dict({{"records", counters.records},
+                    {"memory_bytes", counters.memory_bytes},
+                    {"used_bytes", store.used_bytes()},
+                    {"bytes_read", counters.bytes_read},
+                    {"bytes_written", counters.bytes_written},
+                    {"damaged", counters.damaged},
                     {"write_error", counters.write_error},
                     {"read_error", counters.read_error}});
 }
 
 py::dict counters_of(const DecodeCache& cache) {
     const CacheCounters counters = cache.counters();
-    return to_dict({{"cache_hits", number(counters.hits)},
-                    {"cache_misses", number(counters.misses)},
-                    {"cache_mismatches", number(counters.mismatches)},
-                    {"cache_dropped", number(counters.dropped)}});
+    return to_dict({{"cache_hits", counters.hits},
+                    {"cache_misses", counters.misses},
+                    {"cache_mismatches", counters.mismatches},
+                    {"cache_dropped", counters.dropped}});
 }
 
 py::tuple key_of(const DecodeCache& cache, const py::bytes& contents) {
@@ -202,9 +206,8 @@ py::tuple key_of(const DecodeCache& cache, const py::bytes& contents) {
 
 py::dict index_memory() {
     const IndexTable::Counts counts = process_table().counts();
-    return to_dict({{"records", number(counts.records)},
-                    {"record_bytes", number(counts.record_bytes)},
-                    {"memory_bytes", number(counts.memory_bytes)}});
+    return to_dict(
+        {{"records", counts.records}, {"record_bytes", counts.record_bytes}, {"memory_bytes", counts.memory_bytes}});
 }
 
 const char* verdict_name(RecordFileVerdict verdict) noexcept {
@@ -237,12 +240,12 @@ py::list report_records(int folder, const py::bytes& key_bytes, const std::strin
     py::list result;
     for (const StoreFileReport& file : files) {
         py::dict row = to_dict({{"error", file.error},
-                                {"records", number(file.records)},
-                                {"live_records", number(file.live_records)},
-                                {"live_bytes", number(file.live_bytes)},
-                                {"dead_bytes", number(file.dead_bytes)},
-                                {"file_bytes", number(file.file_bytes)},
-                                {"damaged", number(file.damaged)}});
+                                {"records", file.records},
+                                {"live_records", file.live_records},
+                                {"live_bytes", file.live_bytes},
+                                {"dead_bytes", file.dead_bytes},
+                                {"file_bytes", file.file_bytes},
+                                {"damaged", file.damaged}});
         row["name"] = file.name;
         row["verdict"] = verdict_name(file.verdict);
         row["has_writer"] = file.has_writer;
