@@ -26,6 +26,7 @@
 #include "failing_allocation.h"
 #include "hooked_calls.h"
 #include "large_records.h"
+#include "rounds.h"
 
 namespace fastload {
 namespace {
@@ -366,7 +367,7 @@ TEST_CASE(each_call_of_the_system_may_fail_once_in_a_build_and_no_record_is_wron
     constexpr std::uint64_t kRecords = 6;
     for (const auto& [error, step] :
          {std::make_pair(EIO, 1), {ENOSPC, 2}, {EMFILE, 3}, {HookedCalls::kMovesOneByte, 3}}) {
-        for (int n = 1;; n += step) {
+        for (int n = 1;; n += testing::stride(step)) {
             testing::current_variant() = "call " + std::to_string(n) + ", " + std::to_string(error);
             const RecordFolder folder;
             build_large(folder, 100, 1, kBlockBytes);
@@ -394,7 +395,7 @@ TEST_CASE(each_call_of_the_system_may_fail_once_in_a_build_and_no_record_is_wron
 
 TEST_CASE(a_build_that_is_killed_at_any_call_of_the_system_leaves_nothing_wrong) {
     constexpr std::uint64_t kRecords = 6;
-    for (int n = 1;; ++n) {
+    for (int n = 1;; n += testing::stride(1)) {
         testing::current_variant() = "call " + std::to_string(n);
         const RecordFolder folder;
         build_large(folder, 100, 1, kBlockBytes);

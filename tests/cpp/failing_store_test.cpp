@@ -20,6 +20,7 @@
 #include "engine/cache/record_merge.h"
 #include "failing_allocation.h"
 #include "hooked_calls.h"
+#include "rounds.h"
 #include "running_store.h"
 
 namespace fastload {
@@ -113,7 +114,7 @@ TEST_CASE(each_call_of_the_system_may_fail_once_and_no_record_is_wrong) {
     for (const auto& [error, step] :
          {std::make_pair(EIO, 1), {ENOSPC, 3}, {EMFILE, 3}, {HookedCalls::kMovesOneByte, 3}}) {
         bool was_reached = true;
-        for (int n = 1; was_reached; n += step) {
+        for (int n = 1; was_reached; n += testing::stride(step)) {
             testing::current_variant() = "call " + std::to_string(n) + ", " + std::to_string(error);
             const RecordFolder folder;
             fill_files(folder, 1, 2, 100);
@@ -158,7 +159,7 @@ TEST_CASE(each_call_of_the_system_may_fail_once_and_no_record_is_wrong) {
 TEST_CASE(a_process_that_is_killed_at_any_call_of_the_system_leaves_nothing_wrong) {
     const HashKey key = store_key();
     for (const bool is_merging : {false, true}) {
-        for (int n = 1;; ++n) {
+        for (int n = 1;; n += testing::stride(1)) {
             testing::current_variant() = (is_merging ? "merging, call " : "call ") + std::to_string(n);
             const RecordFolder folder;
             fill_files(folder, 3, 1, 100);
