@@ -9,8 +9,8 @@ namespace fastload {
 namespace {
 
 constexpr std::size_t kFirstSlots = 64;
-// Of all arenas, what may have become free since records were packed. With an eighth, records that are written 1.8
-// times in eight epochs, longer each time, are packed twice.
+// The part of all arenas that may become free before the records are packed again. With an eighth, records that are
+// written 1.8 times in eight epochs, longer each time, are packed twice.
 constexpr std::size_t kMaxFreePart = 8;
 
 }  // namespace
@@ -89,7 +89,7 @@ IndexTable::Place IndexTable::take(std::size_t units, std::size_t slot_bytes) no
     return arenas_.take(units, max_arena_bytes(slot_bytes));
 }
 
-// Records grow as more is learnt, so the space that one leaves is too short for others like it.
+// Records grow as more is learnt, so the space that one leaves is too short for others of its kind.
 void IndexTable::compact() noexcept {
     const std::unique_ptr<std::uint64_t[]> records(new (std::nothrow) std::uint64_t[num_records_]);  // place, slot
     if (records == nullptr) return;
@@ -150,7 +150,7 @@ bool IndexTable::replace(Slot* slot, const Tags& tags, ByteSpan record) noexcept
     return true;
 }
 
-// Half as many again, not twice as many: so at least 7/12 are in use when they have grown.
+// Grows by half instead of doubling, so that at least 7/12 of the slots are in use after it.
 std::size_t IndexTable::num_slots_with_one_more() const noexcept {
     if (slots_.size == 0) return kFirstSlots;
     return 8 * (num_records_ + 1) <= 7 * slots_.size ? slots_.size : slots_.size + slots_.size / 2;
@@ -166,8 +166,8 @@ void IndexTable::Slots::add(Slot slot) noexcept {
     slots[i] = slot;
 }
 
-// Moves later entries that may stand in the hole, so that no search ends before its entry (Knuth, "The
-// Art of Computer Programming", 6.4, algorithm R).
+// Moves later entries that may fill the hole, so that no search ends before its entry (Knuth, "The Art of Computer
+// Programming", 6.4, algorithm R).
 void IndexTable::Slots::remove(std::size_t index) noexcept {
     std::size_t hole = index;
     for (std::size_t i = next(hole); slots[i].place != RecordArenas::kNone; i = next(i)) {

@@ -1,4 +1,4 @@
-// Small records by the contents they are about, in the memory of one process.
+// Small records in the memory of one process, found by the contents that they describe.
 #pragma once
 
 #include <cstddef>
@@ -13,32 +13,31 @@
 
 namespace fastload {
 
-// Thread-safe; not to be used in a process forked since (Note [after fork]). Of a key only 48 bits of the hash are
-// kept. So find() may give the record of other contents, and put() and remove() may meet that instead of their own,
-// with a chance of 2^-48 for each record there is (2^-27 with two million): the caller's records carry a check over
-// key and bytes.
+// Thread-safe, but not for use in a process forked afterwards (Note [after fork]). Keeps only 48 bits of a key's hash.
+// So find() may return the record of other contents, and put() and remove() may change that record, with a chance of
+// 2^-48 for each record in the table (2^-27 with two million): the caller's records carry a check over key and bytes.
 //
-// A record costs its bytes rounded up to 4, and 4 bytes. A slot has 8, and of slots that have grown at least 7/12 are
-// in use: at most 21 bytes a record beside its own, and the arena that is not yet full. Up to an eighth of all arenas
-// may be what replaced and removed records have left and others do not fit; before more becomes of it, a put() moves
-// all records together, for which everyone waits (under 1 us a record).
+// A record costs its bytes rounded up to 4, and 4 bytes more. A slot takes 8 bytes, and at least 7/12 of the slots are
+// in use once they have grown: at most 21 bytes per record beside its own, and the arena that is not yet full. Up to an
+// eighth of all arenas may be space that replaced and removed records have left and that no other record fits. Before
+// it exceeds that, a put() packs all records, and every other call waits (under 1 us per record).
 class IndexTable final : public IndexRecords {
   public:
     struct Counts {
         std::size_t records = 0;
         std::size_t record_bytes = 0;  // of their contents
-        std::size_t memory_bytes = 0;  // of all arenas and slots; what `max_bytes` bounds
+        std::size_t memory_bytes = 0;  // of all arenas and slots; `max_bytes` bounds it
     };
 
-    // Takes memory as it needs it, at most `max_bytes`. While it grows, the slots before and after exist together.
+    // Takes memory as needed, at most `max_bytes`. While the slots grow, the old and the new ones exist together.
     explicit IndexTable(std::size_t max_bytes) noexcept : max_bytes_(max_bytes) {}
     IndexTable(const IndexTable&) = delete;  // others hold its address
     IndexTable& operator=(const IndexTable&) = delete;
 
     std::size_t find(const ContentKey& key, Span<std::uint8_t> buffer) const noexcept override;
 
-    // False where the record is too long or empty, or where there is no room or no memory; then every record is as it
-    // was. A full table still replaces a record by one that needs no more, or for which there is a free place.
+    // Returns false, and changes no record, if the record is too long or empty, or if there is no room or no memory. A
+    // full table still replaces a record by one that needs no more space, or one that fits a free place.
     bool put(const ContentKey& key, ByteSpan record) noexcept;
     bool put(const ContentKey& key, std::uint32_t /*rank*/, ByteSpan record) noexcept override {
         return put(key, record);
@@ -66,8 +65,8 @@ class IndexTable final : public IndexRecords {
         std::uint16_t size;
         std::uint16_t tag;
     };
-    // The 48 bits. Those of a slot also say where it is looked for, so that the slots can be dealt out anew without
-    // a key. The length of the contents is in their hash.
+    // The 48 bits. The tag of a slot also gives the place where the search for it begins, so the slots can be rebuilt
+    // without the keys. The length of the contents is part of their hash.
     struct Tags {
         explicit Tags(const ContentKey& key) noexcept
             : slot(static_cast<std::uint32_t>(key.hash.low >> 32)), head(static_cast<std::uint16_t>(key.hash.low)) {}
@@ -89,14 +88,14 @@ class IndexTable final : public IndexRecords {
     Head head_at(Place place) const noexcept;
     void write(Place place, std::uint16_t tag, ByteSpan record) noexcept;
     Slot* slot_of(const Tags& tags) const noexcept;
-    // A place for a record, kNone where there is none. May move records, but no slot.
+    // Returns a place for a record, or kNone if there is none. May move records, but no slot.
     Place take(std::size_t units, std::size_t slot_bytes) noexcept;
-    // Packs the records closely, where there is memory to sort them.
+    // Packs the records closely, if there is memory to sort them.
     void compact() noexcept;
     bool insert(const Tags& tags, ByteSpan record) noexcept;
     bool replace(Slot* slot, const Tags& tags, ByteSpan record) noexcept;
     std::size_t num_slots_with_one_more() const noexcept;
-    // The bytes that slots of this size leave to arenas.
+    // Returns the bytes that slots of this size leave to arenas.
     std::size_t max_arena_bytes(std::size_t slot_bytes) const noexcept;
 
     const std::size_t max_bytes_;

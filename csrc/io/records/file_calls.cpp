@@ -13,13 +13,13 @@ namespace {
 
 constexpr std::size_t kMaxParts = 4;
 
-// Whether the system can say where `size` bytes from `offset` on end.
+// Returns whether `size` bytes from `offset` on end at an offset that the system can express.
 bool has_place(std::uint64_t offset, std::size_t size) noexcept {
     constexpr auto kEnd = static_cast<std::uint64_t>(std::numeric_limits<off_t>::max());
     return offset <= kEnd && size <= kEnd - offset;
 }
 
-// Takes `size` bytes away from the front.
+// Removes `size` bytes from the front.
 void advance(Span<iovec>* parts, std::size_t size) noexcept {
     while (!parts->is_empty() && size >= (*parts)[0].iov_len) {
         size -= (*parts)[0].iov_len;
@@ -30,7 +30,7 @@ void advance(Span<iovec>* parts, std::size_t size) noexcept {
     (*parts)[0].iov_len -= size;
 }
 
-// What the system is told of parts to read into or to write.
+// The buffers of one vectored read or write.
 class Transfer {
   public:
     void add(std::uint8_t* data, std::size_t size) noexcept {
@@ -39,7 +39,7 @@ class Transfer {
     }
     std::size_t size() const noexcept { return size_; }
 
-    // Has `call`, which gets parts, their number and a place, move bytes until it is done, or moves none.
+    // Repeats `call`, which gets the parts, their number and an offset, until all bytes are moved or a call moves none.
     template <typename Call>
     int move(const Call& call, std::uint64_t offset, std::size_t* moved) noexcept {
         *moved = 0;
@@ -97,7 +97,7 @@ int read_at(int file, std::uint64_t offset, Span<const Span<std::uint8_t>> parts
     if (parts.size() > kMaxParts) return EINVAL;
     Transfer transfer;
     for (const Span<std::uint8_t>& part : parts) transfer.add(part.data(), part.size());
-    if (!has_place(offset, transfer.size())) return 0;  // behind the end of any file
+    if (!has_place(offset, transfer.size())) return 0;  // past the end of any file
     const auto call = [file](const iovec* all, int count, off_t at) { return ::preadv(file, all, count, at); };
     return transfer.move(call, offset, size);
 }
@@ -116,7 +116,7 @@ int write_at(int file, std::uint64_t offset, Span<const ByteSpan> parts) noexcep
     const auto call = [file](const iovec* all, int count, off_t at) { return ::pwritev(file, all, count, at); };
     std::size_t written = 0;
     const int error = transfer.move(call, offset, &written);
-    // A call that writes nothing: no file system's does, and waiting for it has no end.
+    // No file system writes nothing without an error; to repeat such a call would never end.
     return error == 0 && written < transfer.size() ? EIO : error;
 }
 

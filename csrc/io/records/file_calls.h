@@ -1,5 +1,5 @@
-// Calls of the system for files in a folder: repeated where a signal interrupts them, and until all is done. Each
-// returns the system's error number, 0 for none.
+// System calls on files in a folder. They are repeated after an interruption by a signal and until all bytes are moved.
+// Each returns the system's error number, or 0.
 #pragma once
 
 #include <limits.h>
@@ -17,7 +17,8 @@
 
 namespace fastload {
 
-// A name in a folder, put together without an allocation; empty, which no file is called, where it is too long.
+// The name of a file in a folder, built without an allocation. A name that is too long becomes empty, which names no
+// file.
 class FileName {
   public:
     FileName(std::string_view stem, std::string_view ending) noexcept;
@@ -28,7 +29,7 @@ class FileName {
     std::array<char, NAME_MAX + 1> text_ = {};
 };
 
-// The error of `call`, which returns a negative number and sets errno as the system's do; never EINTR.
+// Returns the error of `call`, which returns a negative number and sets errno as system calls do. Never returns EINTR.
 template <typename Call>
 int error_of(const Call& call) noexcept {
     for (;;) {
@@ -37,26 +38,26 @@ int error_of(const Call& call) noexcept {
     }
 }
 
-// Never waits, neither for a FIFO's other end nor for a terminal, and never follows a link.
+// Never waits, neither for the other end of a FIFO nor for a terminal, and never follows a link.
 int open_in_folder(int folder, const char* name, int flags, UniqueFd* file) noexcept;
 int find_facts(int file, struct stat* facts) noexcept;
-// Of a name in a folder; of a link itself.
+// Finds the metadata of a name in a folder; for a link, of the link itself.
 int find_facts_in_folder(int folder, const char* name, struct stat* facts) noexcept;
 bool is_missing(int folder, const char* name) noexcept;
 
-// Fills the parts one behind the other, at most four, from the file's byte `offset` on; `size` is less than theirs
-// where the file ends before.
+// Fills the parts in turn, at most four, from the file's byte `offset` on. `size` is less than their total if the file
+// ends earlier.
 int read_at(int file, std::uint64_t offset, Span<const Span<std::uint8_t>> parts, std::size_t* size) noexcept;
 int read_at(int file, std::uint64_t offset, Span<std::uint8_t> buffer, std::size_t* size) noexcept;
-// Writes the parts likewise.
+// Writes the parts in turn, at most four.
 int write_at(int file, std::uint64_t offset, Span<const ByteSpan> parts) noexcept;
 
-// 0: this descriptor holds the lock. EWOULDBLOCK: another one does.
+// Returns 0 if this descriptor holds the lock now, EWOULDBLOCK if another one does.
 int try_lock_file(int file) noexcept;
 int truncate_file(int file, std::uint64_t size) noexcept;
 int unlink_in_folder(int folder, const char* name) noexcept;
 
-// The bytes of a value as it lies in memory.
+// Returns the bytes of a value as they lie in memory.
 template <typename Value>
 ByteSpan bytes_of_value(const Value& value) noexcept {
     return {reinterpret_cast<const std::uint8_t*>(&value), sizeof value};

@@ -18,14 +18,14 @@ namespace {
 
 constexpr std::array<char, 8> kMagic = {'f', 'l', 'r', 'e', 'c', 'd', 'i', 'r'};
 
-// What a .dir begins with; the entries follow.
+// The head of a .dir; the entries follow.
 struct DirectoryHead {
     RecordFileHead file;  // with the .dat's id
     std::uint64_t generation = 0;
     std::uint64_t covered_bytes = 0;
     std::uint64_t num_entries = 0;
     ContentHash entries_check;
-    ContentHash head_check;  // of what stands before it
+    ContentHash head_check;  // of the bytes before it
 };
 static_assert(sizeof(DirectoryHead) == 96 && std::is_trivially_copyable_v<DirectoryHead>);
 static_assert(sizeof(DirectoryEntry) == 32 && std::is_trivially_copyable_v<DirectoryEntry>);
@@ -59,8 +59,8 @@ DirectoryHead head_of(RecordKind kind, std::uint32_t decoder_revision, const Has
     return head;
 }
 
-// Makes it, or makes it anew: what lies there under that name was left by a writer of this .dat that could not remove
-// it, and its lock is the caller's.
+// Creates the temporary file. A file of that name is replaced: a writer of this .dat has left it because it could not
+// remove it, and the caller holds the .dat's lock.
 int create_temporary(int folder, const char* name, UniqueFd* file) noexcept {
     constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL;
     int error = open_in_folder(folder, name, kFlags, file);
@@ -76,10 +76,10 @@ int write_synced(int file, const DirectoryHead& head, const std::vector<Director
 
 int sync_folder(int folder) noexcept {
     const int error = error_of([&] { return ::fsync(folder); });
-    return error == EINVAL ? 0 : error;  // a file system whose folders are written at once
+    return error == EINVAL ? 0 : error;  // a file system that writes folders at once
 }
 
-// Whether `size` bytes are a head and the entries that it counts.
+// Returns whether `size` bytes hold a head and the entries that it counts.
 bool is_size_of(std::uint64_t size, std::uint64_t num_entries) noexcept {
     const std::uint64_t bytes = size - sizeof(DirectoryHead);
     return size >= sizeof(DirectoryHead) && bytes % sizeof(DirectoryEntry) == 0 &&
@@ -103,8 +103,8 @@ bool is_valid(const RecordDirectory& directory) noexcept {
     return true;
 }
 
-// The head of a file, not checked any further than for its form; of the kind and decoder of `expected`, where there is
-// one, else of any.
+// Reads the head of a file and checks only its form. Its kind and decoder must be as in `expected`; without that they
+// may be any.
 RecordFileVerdict read_head(int file, const RecordFileHead* expected, DirectoryHead* head, int* error) noexcept {
     std::size_t size = 0;
     *error = read_at(file, 0, bytes_of_value(head), &size);
@@ -116,7 +116,7 @@ RecordFileVerdict read_head(int file, const RecordFileHead* expected, DirectoryH
     return RecordFileVerdict::kFailed;
 }
 
-// Reads the entries of a head that was found right. EBADMSG: they are not.
+// Reads the entries of a head that was found right. Returns EBADMSG if they are damaged.
 int read_entries(int file, const HashKey& key, const DirectoryHead& head, RecordDirectory* directory) {
     directory->entries.resize(head.num_entries);
     const ByteSpan bytes = bytes_of_entries(directory->entries);
@@ -151,7 +151,7 @@ int write_record_directory(int folder, const std::string& name, RecordKind kind,
         error = error_of([&] { return ::renameat(folder, temporary.c_str(), folder, final_name.c_str()); });
     }
     if (error == 0) return sync_folder(folder);
-    // What stays where that fails, too, is removed by the next call, or by who finds that the .dat's lock is free.
+    // If that fails, too, the next call removes the file, or any process that finds the .dat's lock free.
     static_cast<void>(unlink_in_folder(folder, temporary.c_str()));
     return error;
 }
@@ -169,7 +169,7 @@ RecordFileVerdict read_record_directory(int folder, const std::string& name, Rec
     if (verdict != RecordFileVerdict::kGood) return verdict;
     *error = EBADMSG;
     if (!(check_of_head(key, head) == head.head_check)) return RecordFileVerdict::kFailed;
-    // A count that the file bounds before memory is asked for.
+    // The file's size bounds the count before memory is allocated for it.
     if (!is_size_of(file.size, head.num_entries)) return RecordFileVerdict::kFailed;
     RecordDirectory found;
     found.id = head.file.id;

@@ -12,7 +12,7 @@
 
 namespace fastload {
 
-// As it lies in the file.
+// An entry as it lies in the file.
 struct DirectoryEntry {
     ContentHash hash;  // of the record's key
     std::uint64_t offset = 0;
@@ -22,10 +22,10 @@ struct DirectoryEntry {
     RecordPlace place() const noexcept { return {offset, size}; }
 };
 
-// By hash.low, then hash.high. Entries of one hash may stand in any order.
+// Orders entries by hash.low, then hash.high. Entries of one hash may come in any order.
 bool comes_before(const DirectoryEntry& a, const DirectoryEntry& b) noexcept;
 
-// Keeps the entry of the highest rank of each hash, of equal ones the first, and puts them in order. `Entry` is a
+// Sorts the entries and keeps only the one of the highest rank for each hash, the first of equal ones. `Entry` is a
 // DirectoryEntry or derived from it.
 template <typename Entry>
 void keep_best(std::vector<Entry>* entries) {
@@ -37,32 +37,31 @@ void keep_best(std::vector<Entry>* entries) {
 }
 
 struct RecordDirectory {
-    RecordFileId id;                      // of the .dat it is about
-    std::uint64_t generation = 0;         // one more each time it is written anew
-    std::uint64_t covered_bytes = 0;      // of the .dat: all records end there or before
+    RecordFileId id;                      // of its .dat
+    std::uint64_t generation = 0;         // grows by one with each write
+    std::uint64_t covered_bytes = 0;      // of the .dat; all records lie in them
     std::vector<DirectoryEntry> entries;  // in order
 };
 
-// Replaces `<name>.dir` in the folder: a temporary file (`<name>.tmp`, 0600, O_EXCL), fsync,
-// rename, fsync of the folder. Nothing is left where that fails; if the last step fails, the new file is in its
-// place already. The caller holds the lock on the .dat, and has synced it. `key` is the store's; the checksums in the
-// file depend on it.
+// Replaces `<name>.dir` in the folder: writes a temporary file (`<name>.tmp`, 0600, O_EXCL), then fsync, rename, fsync
+// of the folder. An error leaves no temporary file; if the last step fails, the new file is already in place. The
+// caller holds the lock on the .dat and has synced it. `key` is the store's; the checksums in the file depend on it.
 int write_record_directory(int folder, const std::string& name, RecordKind kind, std::uint32_t decoder_revision,
                            const HashKey& key, const RecordDirectory& directory);
 
-// kGood: all that a .dir can say was found right: checksums, order, every place inside of what is covered and after
-// the .dat's head, at multiples of 8. kFailed with EBADMSG: damaged. ENOENT: the store changed meanwhile, list it
-// again. May throw std::bad_alloc.
+// Returns kGood if everything in the .dir that can be checked is right: the checksums, the order, and every place,
+// which lies within the covered bytes, after the .dat's head and at a multiple of 8. Returns kFailed with EBADMSG if it
+// is damaged, with ENOENT if the store changed meanwhile: list it again. May throw std::bad_alloc.
 RecordFileVerdict read_record_directory(int folder, const std::string& name, RecordKind kind,
                                         std::uint32_t decoder_revision, const HashKey& key, RecordDirectory* directory,
                                         int* error);
 
-// The generation alone, from the file's head; for a file that is looked at again and again. For a regular file of any
-// owner, kind and decoder, and no checksum is looked at.
+// Reads only the generation, from the file's head, for a file that is checked again and again. Accepts a regular file
+// of any owner, kind and decoder, and verifies no checksum.
 RecordFileVerdict read_record_generation(int folder, const std::string& name, std::uint64_t* generation,
                                          int* error) noexcept;
 
-// The covered bytes alone, likewise.
+// Reads only the covered bytes, likewise.
 RecordFileVerdict read_covered_bytes(int folder, const std::string& name, std::uint64_t* covered_bytes,
                                      int* error) noexcept;
 

@@ -16,15 +16,15 @@
 namespace fastload {
 namespace {
 
-// They are written as they lie in memory: nothing between the members, which would be somebody's secret.
+// The heads are written as they lie in memory: padding between the members could give away other data.
 static_assert(sizeof(RecordFileHead) == 40 && std::is_trivially_copyable_v<RecordFileHead>);
 static_assert(sizeof(RecordHead) == 32 && std::is_trivially_copyable_v<RecordHead>);
 static_assert(sizeof(RecordFileHead) % kRecordAlignment == 0);
 
-constexpr int kMaxNames = 16;  // tried one after the other; the second is not needed in the life of a machine
+constexpr int kMaxNames = 16;  // tries; the second one is practically never needed
 
 int fill_randomly(Span<std::uint8_t> bytes) noexcept {
-    // Up to 256 bytes are given at once.
+    // The system fills up to 256 bytes in one call.
     return error_of([&] { return ::getrandom(bytes.data(), bytes.size(), 0); });
 }
 
@@ -32,7 +32,7 @@ void append_hex(std::uint64_t number, std::string* text) {
     for (int shift = 60; shift >= 0; shift -= 4) text->push_back("0123456789abcdef"[number >> shift & 15]);
 }
 
-// A name that probably nobody has. ENOMEM where there is no memory for it.
+// Makes a name that almost certainly nobody has. Returns ENOMEM if there is no memory for it.
 int make_name(RecordKind kind, std::string* name) noexcept try {
     std::uint64_t number = 0;
     if (const int error = fill_randomly(bytes_of_value(&number)); error != 0) return error;
@@ -148,7 +148,7 @@ int RecordFileWriter::create(int folder, RecordKind kind, std::uint32_t decoder_
     int error = try_lock_file(made.file_.get());
     if (error == 0) error = write_head(made.file_.get(), head);
     if (error != 0) {
-        // What stays where that fails, too, is a .dat without .dir, which anybody removes.
+        // If that fails, too, a .dat without .dir stays, which any process may remove.
         static_cast<void>(unlink_in_folder(folder, FileName(made.name_, ".dat").c_str()));
         return error;
     }
@@ -186,8 +186,8 @@ int RecordFileWriter::append(const RecordHead& head, ByteSpan record, RecordPlac
 }
 
 void RecordFileWriter::push_out() noexcept {
-    if (end_ == pushed_end_) return;  // 0 bytes would mean all to the end
-    // Advice: of what fails sync() tells.
+    if (end_ == pushed_end_) return;  // 0 bytes would mean: to the end of the file
+    // Only advice; sync() reports a failure.
     static_cast<void>(::sync_file_range(file_.get(), static_cast<off_t>(pushed_end_),
                                         static_cast<off_t>(end_ - pushed_end_), SYNC_FILE_RANGE_WRITE));
     pushed_end_ = end_;

@@ -1,4 +1,4 @@
-// One file of records, one after the other: written by one process, read by any.
+// One file of records in sequence: written by one process, read by any.
 #pragma once
 
 #include <array>
@@ -16,17 +16,17 @@ namespace fastload {
 // Note [record files]
 // A store is a folder with pairs of files `<kind>-<16 hex digits>.dat` and `.dir`. A .dat begins with a RecordFileHead;
 // each record after it begins at a multiple of 8 bytes with a RecordHead. The writer of a .dat holds a lock (flock) on
-// it as long as it may append to it. Which records there are is said by the .dir alone (record_directory.h), so what
-// stands in a .dat after what that covers does not exist, and no reader meets a record that is not complete on disk.
-// Files are read with pread, never mapped: one that is cut by somebody gives a short read. Numbers lie in the order
-// of the machine's bytes; a file of another order is a foreign one.
+// it for as long as it may append to it. Only the .dir says which records exist (record_directory.h): the bytes of a
+// .dat after its covered bytes do not count, and no reader meets a record that is not complete on disk. Files are read
+// with pread, never mapped: a file that somebody truncates gives a short read. Numbers are in the machine's byte order;
+// a file of another byte order is foreign.
 
 enum class RecordKind : std::uint32_t { kIndex = 1, kCoefficients = 2, kPixels = 3 };
 
-// "index", "coefficients": what file names begin with.
+// Returns "index", "coefficients" or "pixels", the prefix of file names.
 const char* record_kind_name(RecordKind kind) noexcept;
 
-// The difference between two files of one name.
+// A random number that tells apart two files of one name.
 struct RecordFileId {
     std::uint64_t low = 0;
     std::uint64_t high = 0;
@@ -52,55 +52,55 @@ struct RecordFileHead {
 struct RecordHead {
     ContentKey key;
     std::uint32_t size = 0;  // of the record's own bytes
-    // The record with the higher rank of two for one key says more. The rest is the kind's business.
+    // For two records of one key, the one of the higher rank says more; each kind defines its ranks.
     std::uint32_t rank = 0;
 };
 
 constexpr std::size_t kRecordAlignment = 8;
 
-// The bytes that a record takes in a file, with its head and the padding to a multiple of 8.
+// Returns the bytes that a record takes in a file, including its head and the padding to a multiple of 8.
 constexpr std::uint64_t record_file_bytes(std::uint64_t record_bytes) noexcept {
     return (sizeof(RecordHead) + record_bytes + kRecordAlignment - 1) / kRecordAlignment * kRecordAlignment;
 }
 
-// The place of a record: its head's first byte, and the size of what follows the head.
+// The place of a record: the offset of its head, and the size of the bytes after the head.
 struct RecordPlace {
     std::uint64_t offset = 0;
     std::uint32_t size = 0;
 };
 
-// Errors here and below are the system's numbers; 0: none.
+// Errors here and below are the system's error numbers, 0 for none.
 
-// The head of every file of a store, of whatever version; the head of a .dir begins likewise.
+// The part of a head that all versions of the format share; the head of a .dir begins with it, too.
 constexpr std::size_t kVersionedHeadBytes = offsetof(RecordFileHead, id);
 
-// Judges the first `size` bytes that a file has of a head. kForeign where what every version has is not as in
-// `expected`; kFailed with EBADMSG where the file is too short.
+// Judges a head of which the file has the first `size` bytes. Returns kForeign if the part that all versions share is
+// not as in `expected`, kFailed with EBADMSG if the file is too short.
 RecordFileVerdict judge_head(const RecordFileHead& head, std::size_t size, const RecordFileHead& expected,
                              int* error) noexcept;
 
 // Reads records of one file. Thread-safe.
 class RecordFile {
   public:
-    // `name` without ".dat", in the folder with the descriptor `folder`. Opens it read-only; never waits (a FIFO of
-    // that name), never follows a link. kFailed with EBADMSG: shorter than its head.
+    // Opens `<name>.dat`, in the folder with the descriptor `folder`, read-only. Never waits (for a FIFO of that name)
+    // and never follows a link. Returns kFailed with EBADMSG if the file is shorter than its head.
     static RecordFileVerdict open(int folder, const std::string& name, RecordKind kind, std::uint32_t decoder_revision,
                                   RecordFile* file, int* error) noexcept;
 
     const RecordFileId& id() const noexcept { return id_; }
-    // The size of the file now.
+    // Finds the size of the file now.
     int find_size(std::uint64_t* size) const noexcept;
 
-    // Reads a record's head and fills `buffer` with its first bytes, by one call of the system; the buffer is no larger
-    // than the record. False where that is not all there, or the head says another size; `error` is 0 then unless the
-    // system refused (EINTR is retried). Whether the record is the one that was looked for says `head->key`, whether it
-    // is whole its own bytes.
+    // Reads a record's head and fills `buffer` with the record's first bytes, in one system call; the buffer is no
+    // larger than the record. Returns false if not all bytes are there or the head says another size; `error` is then 0
+    // unless the system refused (EINTR is retried). `head->key` says whether it is the record that was looked for, and
+    // its own bytes say whether it is whole.
     bool read(const RecordPlace& place, Span<std::uint8_t> buffer, RecordHead* head, int* error) const noexcept;
-    // Fills `buffer` from the record's byte `offset` on, no further than to its end, and looks at no head.
+    // Fills `buffer` from the record's byte `offset` on, no further than its end. Does not look at the head.
     bool read_part(const RecordPlace& place, std::uint64_t offset, Span<std::uint8_t> buffer,
                    int* error) const noexcept;
 
-    // True where nobody holds the writer's lock; then this object holds it from now on.
+    // Returns true if nobody held the writer's lock; this object holds it from now on.
     bool try_lock() const noexcept;
 
   private:
@@ -108,12 +108,13 @@ class RecordFile {
     RecordFileId id_;
 };
 
-// Appends records to a file of its own. Not thread-safe. Never unlocks: a forked child that closed its copy by LOCK_UN
-// would free the parent's lock.
+// Appends records to a file of its own. Not thread-safe. Never calls flock(LOCK_UN): in a forked child that would free
+// the parent's lock.
 class RecordFileWriter {
   public:
-    // Makes a file of a name that nobody has (0600, getrandom, O_EXCL), locked, with its head. Call it with the lock of
-    // the folder: else somebody may take the file for what a dead writer has left. After an error there is none.
+    // Creates a locked file with its head, of a name that nobody has (0600, getrandom, O_EXCL). Call it with the
+    // folder's lock: otherwise another process may take the file for the remains of a dead writer. After an error there
+    // is no file.
     static int create(int folder, RecordKind kind, std::uint32_t decoder_revision, RecordFileWriter* writer) noexcept;
 
     bool is_open() const noexcept { return file_.is_open(); }
@@ -121,27 +122,28 @@ class RecordFileWriter {
     const RecordFileId& id() const noexcept { return id_; }
     // The offset of the next record.
     std::uint64_t end() const noexcept { return end_; }
-    // Up to there space has been reserved, or written to.
+    // The offset up to which space is reserved or written.
     std::uint64_t reserved_end() const noexcept { return reserved_end_; }
 
-    // Asks the file system for `bytes` more than reserved_end(), without changing the size. On a file system that
-    // cannot (EOPNOTSUPP) nothing is reserved, and 0 is returned: append() finds out. After an error a part may take
-    // space on disk, until trim().
+    // Reserves `bytes` more than reserved_end() in the file system, without changing the file's size. If the file
+    // system cannot (EOPNOTSUPP), nothing is reserved and 0 is returned; append() finds out. After an error some space
+    // may stay taken until trim().
     int reserve(std::uint64_t bytes) noexcept;
 
-    // Writes `record` behind `head`, whose size is set to the record's. On an error the next record is written over
-    // what came of this one.
+    // Writes `record` after `head`, whose size is set to the record's. After an error the next record overwrites what
+    // was written of this one.
     int append(const RecordHead& head, ByteSpan record, RecordPlace* place) noexcept;
 
-    // Has the system begin to write what it has not been told to write yet.
+    // Tells the system to begin writing the bytes that it has not been told to write yet.
     void push_out() noexcept;
-    // Returns when all is on disk (fdatasync). An error is for good, for append() too: the system may have dropped what
-    // it could not write, and says so only once. What was synced before stays good; begin another file.
+    // Returns when all is on disk (fdatasync). An error is permanent, also for append(): the system may have dropped
+    // what it could not write, and reports that only once. Records that were synced before stay good; begin another
+    // file.
     int sync() noexcept;
-    // Cuts off what was reserved and not used.
+    // Cuts off the space that was reserved and not used.
     int trim() noexcept;
-    // For a process forked since, in which the lock must not outlive the writer's process. The object is of no other
-    // use behind it.
+    // Closes the descriptor in a process forked since, so that the lock does not outlive the writer's process. Do not
+    // use the object afterwards.
     void close_descriptor() noexcept { file_ = UniqueFd(); }
 
   private:

@@ -23,9 +23,9 @@ constexpr std::string_view kDirectory = ".dir";
 constexpr std::string_view kTemporary = ".tmp";
 constexpr std::size_t kEndingSize = 4;
 constexpr std::size_t kDigits = 16;
-constexpr std::uint64_t kBytesOfBlock = 512;  // in st_blocks, whatever the file system's are
+constexpr std::uint64_t kBytesOfBlock = 512;  // the unit of st_blocks on every file system
 
-// A lock file is exchanged only by who removes it; who finds that again and again gives up.
+// A lock file is replaced only after somebody removed it; take() gives up after this many replacements in a row.
 constexpr int kMaxExchanges = 16;
 
 struct CloseDirectory {
@@ -38,7 +38,7 @@ std::string_view ending_of(std::string_view name) noexcept { return name.substr(
 
 bool is_digit(char letter) noexcept { return ('0' <= letter && letter <= '9') || ('a' <= letter && letter <= 'f'); }
 
-// Whether `name` is that of a file of records of the kind.
+// Returns whether `name` is the name of a record file of the kind.
 bool has_form_of(std::string_view name, RecordKind kind) noexcept {
     const std::string_view begin = record_kind_name(kind);
     if (name.size() != begin.size() + 1 + kDigits + kEndingSize) return false;
@@ -49,7 +49,7 @@ bool has_form_of(std::string_view name, RecordKind kind) noexcept {
            (ending == kData || ending == kDirectory || ending == kTemporary);
 }
 
-// A descriptor of its own: others' would share the place where a listing stands.
+// Opens the folder with a descriptor of its own: a shared descriptor would share its position in the listing.
 int open_listing(int folder, DirectoryHandle* directory) noexcept {
     UniqueFd file;
     if (const int error = open_in_folder(folder, ".", O_RDONLY | O_DIRECTORY, &file); error != 0) return error;
@@ -59,7 +59,7 @@ int open_listing(int folder, DirectoryHandle* directory) noexcept {
     return 0;
 }
 
-// What one file takes on disk. One that is gone meanwhile takes nothing.
+// Finds the bytes that one file takes on disk; 0 if it is gone meanwhile.
 int find_used_bytes(int folder, const char* name, std::uint64_t* used_bytes) noexcept {
     struct stat facts = {};
     const int error = find_facts_in_folder(folder, name, &facts);
@@ -67,7 +67,7 @@ int find_used_bytes(int folder, const char* name, std::uint64_t* used_bytes) noe
     return error == ENOENT ? 0 : error;
 }
 
-// The names of the form of the kind, in no order, and the space that files take.
+// Lists the names that have the form of the kind, in no order, and adds up the space that files take.
 int read_listing(int folder, RecordKind kind, std::vector<std::string>* names, FolderFiles* files) {
     DirectoryHandle directory;
     if (const int error = open_listing(folder, &directory); error != 0) return error;
@@ -86,15 +86,15 @@ int read_listing(int folder, RecordKind kind, std::vector<std::string>* names, F
     }
 }
 
-// Sorts out the sorted names of one stem, [begin, end): .dat comes before .dir, .tmp last. Where a listing tells of a
-// .dir twice, as it was and as it has been published meanwhile, one is among the remains, and stays for its .dat.
+// Sorts out the names of one stem, [begin, end), which are in order: .dat, .dir, .tmp. If a listing names a .dir twice,
+// because it was replaced meanwhile, one of them is among the remains; it is not removed, because its .dat exists.
 void sort_out(const std::string* begin, const std::string* end, FolderFiles* files) {
     const bool is_complete = end - begin >= 2 && ending_of(begin[0]) == kData && ending_of(begin[1]) == kDirectory;
     if (is_complete) files->complete.emplace_back(stem_of(*begin));
     files->remains.insert(files->remains.end(), is_complete ? begin + 2 : begin, end);
 }
 
-// Whether the file is a .dat of another format than this one, about whose remains nothing is known.
+// Returns whether the file is a .dat of another format, about whose remains nothing is known.
 bool is_foreign(int file) noexcept {
     RecordFileHead head;
     std::size_t size = 0;
@@ -106,7 +106,7 @@ bool is_foreign(int file) noexcept {
     return judge_head(head, size, expected, &error) == RecordFileVerdict::kForeign;
 }
 
-// Locks a .dat for as long as `file` is open. False where somebody writes to it, or nobody may know who does.
+// Locks a .dat for as long as `file` is open. Returns false if somebody writes to it, or if that cannot be known.
 bool lock_data(int folder, std::string_view stem, UniqueFd* file) noexcept {
     TrustedFile opened;
     int error = 0;
@@ -117,9 +117,9 @@ bool lock_data(int folder, std::string_view stem, UniqueFd* file) noexcept {
     return true;
 }
 
-// Whether a .dat, a .dir without one, or a temporary file is what a dead writer has left. A listing is no snapshot:
-// what was published and let go of while it was read may be missing in it, so all is asked for again. `data` then holds
-// the lock of the .dat, where there is one.
+// Returns whether a dead writer has left this .dat, .dir without a .dat, or temporary file. A listing is not a
+// snapshot: it may lack a file that was published and released while it was read, so everything is checked again. If
+// there is a .dat, `data` then holds its lock.
 bool is_abandoned(int folder, std::string_view name, UniqueFd* data) noexcept {
     const std::string_view stem = stem_of(name);
     if (is_missing(folder, FileName(stem, kData).c_str())) return true;
@@ -139,7 +139,7 @@ int remove_abandoned(int folder, std::string_view name) noexcept {
     return error == ENOENT ? 0 : error;
 }
 
-// Whether the descriptor is of what the folder has under that name now.
+// Returns whether the descriptor is of the file that has this name in the folder now.
 bool is_still(int folder, const char* name, int file) noexcept {
     struct stat opened = {};
     struct stat named = {};
@@ -181,7 +181,7 @@ FolderLock& FolderLock::operator=(FolderLock&& other) noexcept {
 }
 
 FolderLock::~FolderLock() {
-    // A child that was forked meanwhile has the descriptor, too, and closing this one does not unlock then.
+    // A child that was forked meanwhile has the descriptor, too; then closing this one alone does not unlock.
     if (file_.is_open() && process_ == ::getpid()) static_cast<void>(::flock(file_.get(), LOCK_UN));
 }
 
@@ -205,7 +205,7 @@ int find_folder_time(int folder, std::int64_t* mtime_ns) noexcept {
     struct stat facts = {};
     const int error = find_facts(folder, &facts);
     if (error != 0) return error;
-    // Unsigned: it wraps in the year 2262, and only equality counts.
+    // Unsigned, because the number wraps in the year 2262; only equality counts.
     const std::uint64_t seconds = static_cast<std::uint64_t>(facts.st_mtim.tv_sec) * 1'000'000'000;
     *mtime_ns = static_cast<std::int64_t>(seconds + static_cast<std::uint64_t>(facts.st_mtim.tv_nsec));
     return 0;
@@ -229,14 +229,14 @@ int trim_record_file(int folder, const std::string& name, std::uint64_t covered_
     if (verdict != RecordFileVerdict::kGood) return error;
     error = try_lock_file(file.descriptor.get());
     if (error != 0) return error == EWOULDBLOCK ? 0 : error;
-    // Its writer may have published more, and let go of it, since the caller has read that.
+    // The writer may have published more and released the file since the caller read its .dir.
     std::uint64_t covered_now = 0;
     verdict = read_covered_bytes(folder, name, &covered_now, &error);
     if (verdict != RecordFileVerdict::kGood || covered_now != covered_bytes) return error;
     struct stat facts = {};
     error = find_facts(file.descriptor.get(), &facts);
     const auto size = static_cast<std::uint64_t>(facts.st_size);
-    // One that somebody has cut is not made longer.
+    // A file that somebody has truncated is not made longer.
     return error != 0 || size < covered_bytes ? error : truncate_file(file.descriptor.get(), covered_bytes);
 }
 

@@ -1,4 +1,4 @@
-// The folder of a store: its lock, and which files are in it. See Note [record files].
+// The folder of a store: its lock and its files. See Note [record files].
 #pragma once
 
 #include <sys/types.h>
@@ -12,19 +12,20 @@
 
 namespace fastload {
 
-// Holds the lock of a folder (flock on `lock` in it, made where it is missing) until its end. It is held for
-// milliseconds, by whoever makes or removes files or reserves space.
+// Holds the lock of a folder (flock on the file `lock` in it, which is created if it is missing) until it is destroyed.
+// The lock is held for milliseconds, to make or remove files or to reserve space.
 class FolderLock {
   public:
     FolderLock() noexcept = default;
     FolderLock(FolderLock&&) noexcept = default;
-    FolderLock& operator=(FolderLock&& other) noexcept;  // exchanges, so that each process stays with its descriptor
+    FolderLock& operator=(FolderLock&& other) noexcept;  // swaps, so that each process stays with its descriptor
     FolderLock(const FolderLock&) = delete;              // two owners would unlock twice
     FolderLock& operator=(const FolderLock&) = delete;
-    // Unlocks in the process that has locked; a forked child's copy of the object does not.
+    // Unlocks only in the process that took the lock, not in a forked child that has a copy of the object.
     ~FolderLock();
 
-    // `name`: "lock", or "merge" for who merges files. Waits for others, without `waits` it gives up with EWOULDBLOCK.
+    // `name` is "lock", or "merge" to merge files. Waits for other holders; without `waits` it returns EWOULDBLOCK
+    // instead.
     static int take(int folder, const char* name, bool waits, FolderLock* lock) noexcept;
 
   private:
@@ -32,27 +33,28 @@ class FolderLock {
     pid_t process_ = 0;
 };
 
-// Files of a store, sorted by name. Names of other forms are nobody's business here.
+// The files of a store, sorted by name. Files with names of other forms only count in `used_bytes`.
 struct FolderFiles {
-    std::vector<std::string> complete;  // without an ending: those that have .dat and .dir
-    std::vector<std::string> remains;   // with it: .dat without .dir, .dir without .dat, temporary files (.tmp)
-    std::uint64_t kind_bytes = 0;       // what blocks of all of them take on disk
-    std::uint64_t used_bytes = 0;       // and of what is called otherwise as well
+    std::vector<std::string> complete;  // without a suffix: names that have .dat and .dir
+    std::vector<std::string> remains;   // with the suffix: .dat without .dir, .dir without .dat, temporary files (.tmp)
+    std::uint64_t kind_bytes = 0;       // disk space of all of them, in blocks
+    std::uint64_t used_bytes = 0;       // disk space of files with other names as well
 };
 
-// Of one kind, but for `used_bytes`. May throw std::bad_alloc.
+// Lists the files of one kind; only `used_bytes` counts all files. May throw std::bad_alloc.
 int list_record_files(int folder, RecordKind kind, FolderFiles* files);
 
-// When an entry was last added, removed or renamed, as far as the file system tells.
+// Finds when an entry was last added, removed or renamed, as far as the file system tells.
 int find_folder_time(int folder, std::int64_t* mtime_ns) noexcept;
 
-// Removes remains of writers that live no more: a .dat without .dir and a temporary file whose .dat's lock is free or
-// that have none, a .dir without .dat. What is no regular file stays, and a .dat of another format. One that cannot be
-// removed keeps no other; the first error is told. Call it with the lock of the folder. May throw std::bad_alloc.
+// Removes the remains of writers that are dead: a .dat without .dir whose lock is free, a temporary file whose .dat is
+// missing or has a free lock, a .dir without .dat. Keeps anything that is not a regular file, and a .dat of another
+// format. A file that cannot be removed does not stop the others; the first error is returned. Call it with the
+// folder's lock. May throw std::bad_alloc.
 int remove_remains(int folder, RecordKind kind);
 
-// Cuts off what a writer that lives no more had reserved: all of `<name>.dat` behind `covered_bytes`, which its .dir
-// says, where the lock is free and the .dir still says so. Call it with the lock of the folder.
+// Cuts off the space that a dead writer had reserved: all of `<name>.dat` after `covered_bytes`, the number in its
+// .dir, if the lock is free and the .dir still has that number. Call it with the folder's lock.
 int trim_record_file(int folder, const std::string& name, std::uint64_t covered_bytes) noexcept;
 
 }  // namespace fastload

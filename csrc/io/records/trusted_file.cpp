@@ -17,7 +17,8 @@ bool is_trusted(const struct stat& facts, bool is_shared) noexcept {
     return is_shared || (is_own && (facts.st_mode & (S_IWGRP | S_IWOTH)) == 0);
 }
 
-// What open() says of links (with O_NOFOLLOW), of sockets and devices that are not there, and of folders to write to.
+// Returns whether open() failed because the name is a link (with O_NOFOLLOW), a socket, a device that is not there, or
+// a folder to be written to.
 bool is_no_file(int error) noexcept { return error == ELOOP || error == ENXIO || error == EISDIR; }
 
 }  // namespace
