@@ -23,7 +23,7 @@ constexpr Region kWhole = {0, 0, 272, 80};
 constexpr Region kCrop = {100, 30, 90, 12};
 constexpr jpeg::ReadPart kParts[] = {jpeg::ReadPart::kNeeded, jpeg::ReadPart::kAll};
 
-// Grey, 8 pixels wide, in two bits a block: a long table in front of few coefficients.
+// A grey image 8 pixels wide with two bits for each block: a long table before few coefficients.
 Bytes tall_file(int height) {
     const Bytes data(static_cast<std::size_t>(height / 8 * 2 / 8), 0);
     return joined(
@@ -64,7 +64,7 @@ TEST_CASE(coefficient_record_is_the_same_by_all_kernels_and_gives_the_pixels_of_
     }
 }
 
-// Whoever changes what is in a record raises kCoefficientRevision, and this with it.
+// A change of what is in a record raises kCoefficientRevision and changes this hash.
 TEST_CASE(coefficient_record_of_revision_1_is_as_it_was) {
     CHECK_EQUAL(kCoefficientRevision, 1U);
     const Bytes record = record_of(**runnable_kernel_tables().begin(), kFile);
@@ -81,7 +81,7 @@ TEST_CASE(coefficient_record_of_a_crop_is_read_without_other_rows) {
     CHECK(bytes.bytes_read <= jpeg::CoefficientRecord::kFirstBytes);
     const std::uint64_t of_head = bytes.bytes_read;
     CHECK(reader->read_rows(&bytes, record_key(), kCrop).is_ok());
-    // Rows 1 and 2 of 5, by what a chroma sample more on each side takes in.
+    // Rows 1 and 2 of 5: the chroma filter also reads a sample on each side.
     CHECK_EQUAL(reader->rows().first, 1);
     CHECK_EQUAL(reader->rows().end, 3);
     CHECK_EQUAL(bytes.bytes_read - of_head, reader->rows().bytes);
@@ -175,7 +175,7 @@ TEST_CASE(coefficient_record_with_right_sums_of_any_bytes_is_the_same_to_all_ker
     int refused = 0;
     for (int i = 0; i < 600; ++i) {
         Bytes record = whole;
-        // Of the table and the blocks, mostly: what says the size of the image makes it another one.
+        // Changes mostly the table and the blocks: a change of the size makes it another image.
         const std::size_t first = random() % 8 == 0 ? 64 : sizeof(jpeg::CoefficientHead);
         for (std::uint32_t n = random() % 8; n < 8; ++n) {
             record[first + random() % (record.size() - first)] = static_cast<std::uint8_t>(random());

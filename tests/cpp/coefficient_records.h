@@ -1,4 +1,4 @@
-// Coefficient records for tests: made of files, changed with their sums put right, and read.
+// Tools for tests of coefficient records: they make them from files, change them with right sums, and read them.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ inline const HashKey& record_key() {
     return key;
 }
 
-// Empty where the file has none.
+// Returns the record of a file, or an empty one if the file has none.
 inline std::vector<std::uint8_t> record_of(const KernelTable& kernels, ByteSpan file, const DecodeLimits& limits = {}) {
     const auto decoder = std::make_unique<JpegDecoder>(kernels, limits);
     jpeg::CoefficientWriter writer(kernels);
@@ -56,8 +56,8 @@ class VectorBytes final : public jpeg::RecordBytes {
     const std::vector<std::uint8_t>& bytes_;
 };
 
-// Gives the head of a record, whatever it says now, the sums and the check it must have. False where its table is of
-// another length than the record has, or does not lie in it.
+// Sets the right sums and check in the head of a record, whatever it says now. Returns false if its table has another
+// length than the record has, or does not lie in it.
 inline bool put_sums_right(std::vector<std::uint8_t>* record, std::uint64_t salt = kSalt) {
     const ByteSpan bytes(record->data(), record->size());
     std::size_t head_bytes = 0;
@@ -89,13 +89,13 @@ inline bool put_sums_right(std::vector<std::uint8_t>* record, std::uint64_t salt
     return true;
 }
 
-// The decoder of one set of kernels, of records alone.
+// Decodes from records alone, with one set of kernels.
 class RecordDecoder {
   public:
     explicit RecordDecoder(const KernelTable& kernels, jpeg::ReadPart part = jpeg::ReadPart::kNeeded)
         : part_(part), decoder_(std::make_unique<JpegDecoder>(kernels, DecodeLimits{})) {}
 
-    // What `view` shows stays until the next call.
+    // The pixels of `view` stay until the next call.
     Status decode(const std::vector<std::uint8_t>& record, const Region& region, StripImageView* view) {
         VectorBytes bytes(record);
         Status status = reader_->open(&bytes, record_key(), kSalt, DecodeLimits{}, part_);

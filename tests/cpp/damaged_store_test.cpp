@@ -1,4 +1,4 @@
-// Stores whose files were changed: an index from one is the one that was kept, or there is none.
+// Stores with changed files: an index from one is the index that was kept, or there is none.
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -109,8 +109,8 @@ TEST_CASE(an_index_from_a_damaged_store_is_the_one_that_was_kept) {
     CHECK(misses > testing::rounds(10'000));
 }
 
-// What somebody writes who has the key, and so can make all checks right.
-TEST_CASE(a_directory_of_anything_with_right_checks_names_no_place_outside_of_its_file) {
+// Writes directories as the holder of a key could: all checks are right, the entries are not.
+TEST_CASE(a_hostile_directory_with_right_checks_gives_no_wrong_record) {
     const RecordFolder folder;
     testing::fill_files(folder, 1, 20, 200);
     const HashKey key = store_key();

@@ -43,7 +43,7 @@ HashKey hash_key_of(std::uint64_t seed) {
     return key;
 }
 
-// Whose records lie where no other's do.
+// Returns a key whose records lie apart from the records of other numbers.
 ContentKey spread_key(std::uint64_t number) { return key_of(number * 0x9E3779B97F4A7C15U); }
 
 // A cache and the scratch of a thread that uses it.
@@ -74,7 +74,7 @@ EntropyIndex complete_index(IndexLevel level, std::uint64_t seed) {
     return any_index(kThreeComponents, level, kThreeComponents.mcus_high, kDataBytes, &random);
 }
 
-// As the cache counts it.
+// Returns the bytes of an index, as the cache counts them.
 std::uint64_t bytes_of(const EntropyIndex& index) {
     return testing::packed(index).size() + kCheckBytes + kOverheadBytes;
 }
@@ -106,7 +106,7 @@ TEST_CASE(cache_finds_what_was_kept_until_it_is_dropped) {
     CHECK_EQUAL(counters.dropped, 0U);
 }
 
-TEST_CASE(keys_are_of_all_contents_and_of_the_secret) {
+TEST_CASE(keys_depend_on_all_contents_and_on_the_secret) {
     IndexTable table(kNoBound);
     Cache cache(&table, 1000, 1);
     Cache other(&table, 1000, 2);
@@ -121,7 +121,7 @@ TEST_CASE(keys_are_of_all_contents_and_of_the_secret) {
     CHECK(key == cache->key_of({contents.data(), contents.size()}));
 }
 
-// The table knows 48 bits of a key: see index_table_knows_48_bits_of_a_key.
+// The table compares only 48 bits of a key: see index_table_knows_48_bits_of_a_key.
 TEST_CASE(record_of_a_key_that_the_table_takes_for_another_is_a_miss) {
     IndexTable table(kNoBound);
     Cache cache(&table, 1000);
@@ -172,7 +172,7 @@ TEST_CASE(every_changed_bit_and_every_cut_of_a_record_is_a_miss) {
     CHECK(cache.find(key_of(1)).is_complete());
 }
 
-// Whose sums are right: a process has one table, but the same contents may be read with another shape in mind.
+// The sums of the record are right: a process has one table, but may read the same contents with another shape in mind.
 TEST_CASE(record_of_another_shape_is_a_miss) {
     IndexTable table(kNoBound);
     Cache cache(&table, 1000);
@@ -181,7 +181,7 @@ TEST_CASE(record_of_another_shape_is_a_miss) {
     CHECK_EQUAL(cache->counters().misses, 1U);
 }
 
-TEST_CASE(cache_goes_to_rows_where_dense_records_of_all_samples_do_not_fit) {
+TEST_CASE(cache_falls_back_to_rows_if_dense_records_of_all_samples_do_not_fit) {
     const EntropyIndex dense = complete_index(IndexLevel::kDense, 1);
     constexpr std::uint64_t kSamples = 4096;
     for (const bool fits : {true, false}) {
@@ -194,7 +194,7 @@ TEST_CASE(cache_goes_to_rows_where_dense_records_of_all_samples_do_not_fit) {
         CHECK_EQUAL(cache->is_dense(), fits);
         const EntropyIndex begun = cache.find(spread_key(kSampled + 1));
         CHECK(begun.level() == (fits ? IndexLevel::kDense : IndexLevel::kRows));
-        // What was kept before is as good as ever, and may grow.
+        // Indexes that were kept before are still good, and may grow.
         CHECK(is_same(cache.find(spread_key(0)), dense));
         keep_many(&cache, dense, 0, 3 * kSampled);
         CHECK_EQUAL(cache->is_dense(), fits);
@@ -203,7 +203,7 @@ TEST_CASE(cache_goes_to_rows_where_dense_records_of_all_samples_do_not_fit) {
     }
 }
 
-TEST_CASE(cache_of_which_less_than_a_twentieth_fits_is_not_worth_it) {
+TEST_CASE(cache_that_can_hold_less_than_a_twentieth_is_not_worth_it) {
     const EntropyIndex dense = complete_index(IndexLevel::kDense, 1);
     const EntropyIndex rows = complete_index(IndexLevel::kRows, 1);
     const std::uint64_t bytes_a_sample = bytes_of(rows) / 20;
@@ -221,7 +221,7 @@ TEST_CASE(cache_of_which_less_than_a_twentieth_fits_is_not_worth_it) {
     }
 }
 
-TEST_CASE(cache_of_an_unknown_number_is_dense_for_half_of_the_room) {
+TEST_CASE(cache_for_an_unknown_number_of_samples_is_dense_for_half_of_the_room) {
     const EntropyIndex dense = complete_index(IndexLevel::kDense, 1);
     const EntropyIndex rows = complete_index(IndexLevel::kRows, 1);
     constexpr std::size_t kTableBytes = std::size_t{1} << 20;
@@ -240,8 +240,8 @@ TEST_CASE(cache_of_an_unknown_number_is_dense_for_half_of_the_room) {
     CHECK(cache->is_worth_it());
 }
 
-// A record must not outgrow its image's worth.
-TEST_CASE(image_of_very_many_checkpoints_has_those_of_rows_alone) {
+// A record must not be larger than it is worth for its image.
+TEST_CASE(image_with_very_many_checkpoints_keeps_only_row_checkpoints) {
     IndexTable table(kNoBound);
     Cache cache(&table, 1000);
     CHECK_EQUAL(jpeg::CheckpointRule({128, 819, 3, 3}, IndexLevel::kDense).count(), 8190U);
@@ -249,7 +249,7 @@ TEST_CASE(image_of_very_many_checkpoints_has_those_of_rows_alone) {
     CHECK(cache.find(key_of(1), {128, 820, 3, 3}).level() == IndexLevel::kRows);
 }
 
-TEST_CASE(full_table_keeps_what_it_has_and_the_rest_is_counted) {
+TEST_CASE(full_table_keeps_its_records_and_dropped_ones_are_counted) {
     IndexTable table(kArenaBytes + 4096);
     Cache cache(&table, 1000);
     const EntropyIndex kept = complete_index(IndexLevel::kDense, 1);
@@ -263,8 +263,8 @@ TEST_CASE(full_table_keeps_what_it_has_and_the_rest_is_counted) {
     CHECK_EQUAL(cache.find(spread_key(records - 1)).size(), 0U);
 }
 
-// Others have filled the table.
-TEST_CASE(cache_that_has_no_room_and_knows_nothing_of_use_gives_up) {
+// Other caches have filled the table.
+TEST_CASE(cache_without_room_or_hits_gives_up) {
     const EntropyIndex index = complete_index(IndexLevel::kRows, 1);
     for (const std::uint64_t hits : {0U, 300U}) {
         IndexTable table(kArenaBytes + 4096);

@@ -1,4 +1,5 @@
-// Stores whose calls fail, whose memory or folder goes, or whose process is killed; and what the next one finds.
+// Stores whose system calls fail, whose memory or folder goes away, or whose process is killed, and what the next
+// process finds.
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -45,7 +46,7 @@ using testing::RunningStore;
 using testing::store_key;
 using testing::view_of;
 
-TEST_CASE(what_a_killed_writer_leaves_is_removed_and_cut) {
+TEST_CASE(remains_of_a_killed_writer_are_removed_and_truncated) {
     for (const bool has_published : {false, true}) {
         const RecordFolder folder;
         const pid_t child = fork();
@@ -86,7 +87,7 @@ TEST_CASE(remains_of_a_living_writer_stay) {
     CHECK_EQUAL(living->counters().write_error, 0);
 }
 
-TEST_CASE(a_folder_that_is_removed_while_it_is_used_ends_keeping_alone) {
+TEST_CASE(removing_a_folder_in_use_only_ends_keeping) {
     for (const bool was_filled : {false, true}) {
         const RecordFolder folder;
         RunningStore store(folder);
@@ -110,7 +111,7 @@ TEST_CASE(a_folder_that_is_removed_while_it_is_used_ends_keeping_alone) {
 }
 
 TEST_CASE(each_call_of_the_system_may_fail_once_and_no_record_is_wrong) {
-    // Errors differ in how they are told.
+    // Errors are reported in different ways.
     for (const auto& [error, step] :
          {std::make_pair(EIO, 1), {ENOSPC, 3}, {EMFILE, 3}, {HookedCalls::kMovesOneByte, 3}}) {
         bool was_reached = true;
@@ -121,7 +122,7 @@ TEST_CASE(each_call_of_the_system_may_fail_once_and_no_record_is_wrong) {
             std::atomic<bool> is_reached{false};
             std::vector<std::string> names;
             {
-                const int told = error;  // a name that a lambda may have
+                const int told = error;  // a lambda may not capture a structured binding
                 RunningStore store(folder, {64 * kMiB, 2000}, [&](RecordStore* opened) {
                     HookedCalls calls(n, told);
                     opened->run();
@@ -217,7 +218,7 @@ TEST_CASE(each_allocation_may_fail_once_and_no_record_is_wrong) {
             }
             is_opened.store(true);
             for (std::uint64_t i = 0; i < 12; ++i) store->put(content_key(100 + i), 0, view_of(records[i]));
-            // Where there is no memory for a thread that waits, what is done is looked at later.
+            // Without memory for a waiting thread, the results are checked later.
             static_cast<void>(store->flush(std::chrono::seconds(20)));
             has_failed = FailingAllocation::has_failed();
         }
@@ -255,7 +256,7 @@ TEST_CASE(a_record_that_was_written_is_found_where_publishing_has_no_memory) {
     testing::current_variant() = "";
 }
 
-TEST_CASE(what_is_not_kept_for_want_of_memory_is_kept_in_the_next_epoch) {
+TEST_CASE(records_not_kept_for_lack_of_memory_are_kept_in_the_next_epoch) {
     const RecordFolder folder;
     RunningStore store(folder);
     std::uint64_t number = 0;
@@ -264,7 +265,7 @@ TEST_CASE(what_is_not_kept_for_want_of_memory_is_kept_in_the_next_epoch) {
         const FailingAllocation failing(1, true);
         store.flush();
     }
-    store.flush();  // its thread is through with what failed
+    store.flush();  // its thread has finished the calls that failed
     CHECK_EQUAL(store->counters().write_error, ENOMEM);
     CHECK(!put(store.get(), ++number, 20));
     store->begin_epoch();
@@ -276,7 +277,7 @@ TEST_CASE(what_is_not_kept_for_want_of_memory_is_kept_in_the_next_epoch) {
     CHECK(has(*next, number, 20));
 }
 
-TEST_CASE(what_is_not_kept_for_want_of_descriptors_is_kept_in_the_next_epoch) {
+TEST_CASE(records_not_kept_for_lack_of_descriptors_are_kept_in_the_next_epoch) {
     const RecordFolder folder;
     RunningStore store(folder);
     rlimit limit;
@@ -297,7 +298,7 @@ TEST_CASE(what_is_not_kept_for_want_of_descriptors_is_kept_in_the_next_epoch) {
     CHECK(has(*next, 2, 20));
 }
 
-TEST_CASE(what_could_not_be_published_is_not_looked_for) {
+TEST_CASE(records_that_could_not_be_published_are_not_looked_for) {
     for (const bool has_published : {false, true}) {
         const RecordFolder folder;
         RunningStore store(folder);
@@ -319,7 +320,7 @@ TEST_CASE(what_could_not_be_published_is_not_looked_for) {
     }
 }
 
-TEST_CASE(a_directory_is_published_when_what_it_names_is_on_disk) {
+TEST_CASE(a_directory_is_published_after_its_records_are_on_disk) {
     const RecordFolder folder;
     std::vector<std::string> names;
     {
@@ -344,7 +345,7 @@ TEST_CASE(a_directory_is_published_when_what_it_names_is_on_disk) {
             CHECK(i + 1 < names.size() && names[i + 1] == "fsync");
         }
         if (names[i] == "fdatasync") is_written = false;
-        // The one before an fsync is the directory's own.
+        // The pwritev before an fsync is the directory's own.
         if (names[i] == "pwritev" && (i + 1 >= names.size() || names[i + 1] != "fsync")) is_written = true;
     }
     CHECK_EQUAL(published, 2);

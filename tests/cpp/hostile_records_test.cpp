@@ -1,5 +1,4 @@
-// Records that somebody made who knows the key, for files that are there: all checks hold, and the rest may be
-// anything.
+// Records that an attacker with the key made for existing files: all checks hold, and the rest may be anything.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -35,7 +34,7 @@ std::int32_t up_to(std::mt19937* random, std::uint32_t most) {
     return static_cast<std::int32_t>(1 + (*random)() % most);
 }
 
-// Other bytes in it from `first` on, up to seven.
+// Changes up to seven bytes of the record, from `first` on.
 void exchange_bytes(std::mt19937* random, std::size_t first, RecordBytes* record) {
     for (std::uint32_t n = (*random)() % 8; n > 0 && first < record->size(); --n) {
         (*record)[first + (*random)() % (record->size() - first)] = static_cast<std::uint8_t>((*random)());
@@ -47,7 +46,7 @@ void put_number(std::size_t at, T number, RecordBytes* record) {
     std::memcpy(record->data() + at, &number, sizeof number);
 }
 
-// One of another image, of other blocks, or without some of them.
+// Makes a record of another image, with other blocks, or without some of them.
 void make_hostile_coefficients(std::mt19937* random, RecordBytes* record) {
     constexpr std::size_t kWidth = offsetof(jpeg::CoefficientHead, width);
     constexpr std::size_t kHeight = offsetof(jpeg::CoefficientHead, height);
@@ -55,9 +54,9 @@ void make_hostile_coefficients(std::mt19937* random, RecordBytes* record) {
     switch ((*random)() % 8) {
         case 0:
             return put_number(kWidth, up_to(random, 400), record);
-        case 1:  // as many rows of MCUs
+        case 1:  // the number of MCU rows stays
             return put_number(kHeight, 64 + up_to(random, 16), record);
-        case 2:  // as high as they were
+        case 2:  // the vertical factors stay
             (*record)[kFactors] = static_cast<std::uint8_t>(up_to(random, 4) << 4 | 2);
             (*record)[kFactors + 1] = static_cast<std::uint8_t>(up_to(random, 4) << 4 | 1);
             return;
@@ -74,7 +73,7 @@ void make_hostile_coefficients(std::mt19937* random, RecordBytes* record) {
     }
 }
 
-// One of other images, or with other pixels. Where the sizes say so it has as many as they need, or it has not.
+// Makes a record with other sizes or other pixels. It has as many pixels as the sizes need, or not.
 void make_hostile_pixels(std::mt19937* random, RecordBytes* record) {
     constexpr std::int32_t kOdd[] = {0, -1, 1 << 20, 2147483647, -2147483647 - 1};
     ImageSize sizes[2];
@@ -139,7 +138,7 @@ TEST_CASE(hostile_coefficient_records_give_an_image_or_a_status) {
 
 namespace {
 
-// Loads a file behind its first steps, as an engine does.
+// Loads an image as it is after its first steps, as an engine does.
 class PixelLoader final : public SampleChoices {
   public:
     PixelLoader(const NativeWorkerOptions& options, const SampleSource& source)

@@ -24,7 +24,7 @@ using testing::put;
 using testing::random_keys;
 using testing::record_of;
 
-// The same table, slowly.
+// The same table, made simply and slowly.
 class Model {
   public:
     explicit Model(std::vector<ContentKey> keys) : keys_(std::move(keys)) {}
@@ -72,7 +72,7 @@ void run_random_operations(Model* model, IndexTable* table, int count, std::size
     CHECK(model->is_that_of(*table));
 }
 
-// What the table needs beside its records' bytes, for each of them; with what no bound counts.
+// Returns the bytes per record that the table needs beside the records' own, including what no bound counts.
 double overhead(const IndexTable::Counts& counts) {
     const std::size_t fixed = sizeof(IndexTable) + counts.memory_bytes / kArenaBytes * sizeof(void*);
     return static_cast<double>(counts.memory_bytes + fixed - counts.record_bytes) / static_cast<double>(counts.records);
@@ -137,8 +137,8 @@ TEST_CASE(index_table_takes_records_of_every_size_and_no_other) {
     CHECK(!put(&table, key_of(1 << 30), Bytes(65536)));
 }
 
-// Keys whose places are the same, those that wrap around, and those of one slot's tag: only the last 16 bits differ.
-TEST_CASE(index_table_tells_apart_keys_of_which_32_bits_are_equal) {
+// Keys of equal places, keys whose places wrap around, and keys of one slot tag: only the last 16 bits differ.
+TEST_CASE(index_table_tells_apart_keys_that_share_32_bits) {
     for (const std::uint64_t base : {std::uint64_t{0}, std::uint64_t{0x12345678} << 32, ~std::uint64_t{0xffff}}) {
         std::vector<ContentKey> keys;
         for (std::uint64_t i = 0; i < 50; ++i) keys.push_back(key_of(base | i));
@@ -149,14 +149,14 @@ TEST_CASE(index_table_tells_apart_keys_of_which_32_bits_are_equal) {
     }
 }
 
-// As its contract says: the other bits are the caller's to compare.
+// As its contract says, the caller must compare the other bits.
 TEST_CASE(index_table_knows_48_bits_of_a_key) {
     for (int bit = 0; bit < 64; ++bit) {
         IndexTable table(kNoBound);
         CHECK(put(&table, key_of(0), {1}));
         const bool is_known = bit < 16 || bit >= 32;
         CHECK_EQUAL(found(table, key_of(std::uint64_t{1} << bit)).empty(), is_known);
-        // A search never ends at a slot of the same place.
+        // A search never stops at another slot of the same place.
         CHECK(put(&table, key_of(std::uint64_t{1} << bit), {2}));
         CHECK_EQUAL(table.counts().records, is_known ? 2U : 1U);
     }
@@ -179,7 +179,7 @@ TEST_CASE(index_table_does_what_a_map_does) {
     testing::current_variant() = "";
 }
 
-// Places are exchanged all the time, and records are packed: 400 keys in little more than they need, or in less.
+// Places are reused all the time, and records are packed: 400 keys in little more memory than they need, or in less.
 TEST_CASE(index_table_at_its_bound_does_what_a_map_does) {
     for (const std::uint64_t seed : {1U, 2U, 3U, 4U}) {
         testing::current_variant() = "seed " + std::to_string(seed);
@@ -213,7 +213,7 @@ TEST_CASE(index_table_that_is_full_keeps_what_it_has_and_replaces_it) {
     CHECK(model.is_that_of(table));
     CHECK_EQUAL(table.counts().memory_bytes, full.memory_bytes);
 
-    CHECK(!put(&table, model.key(7), record_of(501, 8)));  // no place has one byte more
+    CHECK(!put(&table, model.key(7), record_of(501, 8)));  // no free place has a byte more
     CHECK(found(table, model.key(7)) == record_of(500, 7));
     CHECK(put(&table, model.key(7), record_of(499, 8)));
     CHECK(put(&table, model.key(7), record_of(500, 9)));
@@ -243,7 +243,7 @@ TEST_CASE(index_table_without_room_for_slots_or_an_arena_takes_nothing) {
     CHECK_EQUAL(table.counts().memory_bytes, kArenaBytes + 512);
 }
 
-TEST_CASE(index_table_uses_the_place_of_what_is_gone_again) {
+TEST_CASE(index_table_reuses_the_places_of_removed_records) {
     std::mt19937_64 random(2);
     const std::vector<ContentKey> keys = random_keys(40000, &random);
     IndexTable table(kNoBound);
@@ -259,8 +259,8 @@ TEST_CASE(index_table_uses_the_place_of_what_is_gone_again) {
     }
 }
 
-// In 1.3 million records of 150 to 900 bytes, from 200,000 on where one open arena counts little.
-TEST_CASE(index_table_needs_24_bytes_a_record_beside_it_at_most) {
+// Holds for up to 1.3 million records of 150 to 900 bytes, from 200,000 on, where one open arena counts little.
+TEST_CASE(index_table_needs_at_most_24_bytes_beside_each_record) {
     constexpr std::size_t kRecords = 1300000;
     std::mt19937_64 random(3);
     const std::vector<ContentKey> keys = random_keys(kRecords, &random);
@@ -276,15 +276,15 @@ TEST_CASE(index_table_needs_24_bytes_a_record_beside_it_at_most) {
     CHECK(overhead(table.counts()) <= 18);
 }
 
-// Each record comes in four lengths, the longest ones being much alike, as records of photographs are: what is left by
-// one is too short for all.
+// Each record comes in four lengths, and the longest ones are much alike, as for records of photographs: the space that
+// one leaves is too short for any.
 TEST_CASE(index_table_packs_what_longer_records_leave) {
     constexpr std::size_t kRecords = 30000;
     std::mt19937_64 random(4);
     const std::vector<ContentKey> keys = random_keys(kRecords, &random);
     std::vector<std::size_t> sizes(kRecords, 0);
     IndexTable table(kNoBound);
-    // What arenas of the longest records have free is forgotten with them.
+    // The free space in arenas of the longest records is forgotten with the arenas.
     const Bytes longest(IndexTable::kMaxRecordBytes);
     for (std::size_t i = 0; i < 300; ++i) CHECK(put(&table, keys[i], longest));
     table.clear();
@@ -301,7 +301,7 @@ TEST_CASE(index_table_packs_what_longer_records_leave) {
             memory = counts.memory_bytes;
             const std::size_t slots = counts.memory_bytes % kArenaBytes;
             const std::size_t packed = counts.record_bytes + 6 * counts.records + slots;
-            // A seventh of what is packed is an eighth of all.
+            // A seventh of the packed bytes is an eighth of all bytes.
             CHECK(counts.memory_bytes <= packed + packed / 7 + 2 * kArenaBytes + counts.memory_bytes / 64);
         }
     }
@@ -311,7 +311,7 @@ TEST_CASE(index_table_packs_what_longer_records_leave) {
     }
 }
 
-// Each of the allocations of a series of calls fails once, then from one on all do.
+// Each allocation of a series of calls fails once; then all fail from one on.
 TEST_CASE(index_table_without_memory_is_as_it_was) {
     std::mt19937_64 random(5);
     const std::vector<ContentKey> keys = random_keys(3000, &random);
@@ -367,7 +367,7 @@ TEST_CASE(index_table_without_memory_to_pack_records_goes_on) {
     }
 }
 
-// Records say whose they are and how often they were written. Threads put, replace, remove and find the same keys.
+// Records say which key they have and how often they were written. Threads put, replace, remove and find the same keys.
 TEST_CASE(index_table_is_whole_for_threads_that_change_it_at_once) {
     constexpr std::size_t kKeys = 500;
     std::mt19937_64 random(7);

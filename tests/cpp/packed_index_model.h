@@ -1,4 +1,4 @@
-// What a packed entropy index says, read bit by bit as Note [packed index] has it.
+// Reads a packed entropy index bit by bit, as Note [packed index] describes it.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,7 @@ class PackedIndexModel {
     }
 
     bool is_right() const { return is_right_; }
-    // Where it is right.
+    // Valid if is_right().
     const std::vector<jpeg::Checkpoint>& checkpoints() const { return checkpoints_; }
 
   private:
@@ -63,19 +63,19 @@ class PackedIndexModel {
         return !is_short_ && at_ == bytes_.size() * 8;
     }
 
-    // Where the checkpoint before the i-th one stands.
+    // Returns the position of the checkpoint before the i-th one.
     std::int64_t bits_at(std::size_t i) const {
         return i == 0 ? 0 : static_cast<std::int64_t>(checkpoints_[i - 1].position_bits);
     }
-    // By the two nearest checkpoints above it in its column: for each how many bits lie between it and where its row
-    // begins, or, of a stop, the checkpoint before.
+    // Predicts from the two nearest checkpoints above it in its column. For each, the distance counts in bits from the
+    // beginning of its row or, for a stop, from the checkpoint before.
     jpeg::Checkpoint expected_at(std::size_t i) const {
         const bool is_end = columns_[i] == 0;
         std::size_t above = i;
         while (above > 0 && columns_[above - 1] != columns_[i]) --above;
         if (above == 0) return i == 0 ? jpeg::Checkpoint{} : checkpoints_[i - 1];
         --above;
-        std::size_t begin = above;  // of the row that ends there: behind the one before
+        std::size_t begin = above;  // of the row that ends there, after the row before
         while (is_end && begin > 0 && columns_[begin - 1] != 0) --begin;
         jpeg::Checkpoint checkpoint = checkpoints_[above];
         const std::int64_t bits = static_cast<std::int64_t>(checkpoint.position_bits) - bits_at(begin);
@@ -116,9 +116,9 @@ class PackedIndexModel {
 
     const Bytes& bytes_;
     std::size_t at_ = 0;     // in bits
-    bool is_short_ = false;  // something behind the end was asked for
+    bool is_short_ = false;  // a read went past the end
     bool is_right_ = false;
-    std::vector<std::uint32_t> columns_;  // of the checkpoints' MCUs; 0 at a row's end
+    std::vector<std::uint32_t> columns_;  // columns of the checkpoints' MCUs; 0 at a row's end
     std::vector<jpeg::Checkpoint> checkpoints_;
 };
 

@@ -31,7 +31,7 @@ std::vector<std::uint8_t> random_pixels(ImageSize size) {
     return pixels;
 }
 
-// Of random pixels.
+// Makes a record of random pixels.
 std::vector<std::uint8_t> record_of(PixelRecordWriter* writer, ImageSize size, ImageSize source_size) {
     const std::vector<std::uint8_t> pixels = random_pixels(size);
     std::uint8_t* const place = writer->begin(size, source_size);
@@ -75,7 +75,7 @@ TEST_CASE(pixel_records_give_what_was_written) {
     }
 }
 
-// Whoever changes what is in a record raises kPixelRevision, and this with it.
+// A change of what is in a record raises kPixelRevision and changes this hash.
 TEST_CASE(pixel_record_of_revision_1_is_as_it_was) {
     CHECK_EQUAL(kPixelRevision, 1U);
     PixelRecordWriter writer;
@@ -83,7 +83,7 @@ TEST_CASE(pixel_record_of_revision_1_is_as_it_was) {
     CHECK_EQUAL(content_sum(record_key(), {record.data(), record.size()}), 12287207767066344032U);
 }
 
-TEST_CASE(no_byte_of_a_pixel_record_can_be_another) {
+TEST_CASE(a_pixel_record_with_a_changed_byte_is_refused) {
     PixelRecordWriter writer;
     PixelRecordReader reader;
     std::vector<std::uint8_t> record = record_of(&writer, {9, 5}, {90, 50});
@@ -98,7 +98,7 @@ TEST_CASE(no_byte_of_a_pixel_record_can_be_another) {
     CHECK(is_irregular(open(&reader, record, kSalt + 1)));
 }
 
-TEST_CASE(a_pixel_record_that_is_cut_or_longer_is_none) {
+TEST_CASE(a_pixel_record_that_is_cut_or_longer_is_refused) {
     PixelRecordWriter writer;
     PixelRecordReader reader;
     const std::vector<std::uint8_t> record = record_of(&writer, {9, 5}, {90, 50});
@@ -110,7 +110,7 @@ TEST_CASE(a_pixel_record_that_is_cut_or_longer_is_none) {
     CHECK(is_irregular(open(&reader, longer)));
 }
 
-TEST_CASE(the_limit_of_pixels_is_that_of_the_image_in_the_file) {
+TEST_CASE(the_pixel_limit_applies_to_the_image_in_the_file) {
     PixelRecordWriter writer;
     PixelRecordReader reader;
     const std::vector<std::uint8_t> record = record_of(&writer, {9, 5}, {90, 50});
@@ -118,8 +118,8 @@ TEST_CASE(the_limit_of_pixels_is_that_of_the_image_in_the_file) {
     CHECK(open(&reader, record, kSalt, 4499).code == StatusCode::kLimitExceeded);
 }
 
-// Whoever knows the key can write a head that says anything.
-TEST_CASE(sizes_that_no_image_has_are_refused_behind_right_checks) {
+// Anyone with the key can write a head that says anything.
+TEST_CASE(impossible_sizes_are_refused_despite_right_checks) {
     PixelRecordWriter writer;
     PixelRecordReader reader;
     const std::vector<std::uint8_t> whole = record_of(&writer, {9, 5}, {90, 50});

@@ -1,4 +1,4 @@
-// Pixel records for tests, changed with their sums put right.
+// Pixel records for tests, changed with right sums.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,12 @@
 
 namespace fastload::testing {
 
-// Where things lie in a record: Note [pixel records].
-constexpr std::size_t kPixelSizes = sizeof(RecordStamp);  // of the image in the file, then of that in the record
+// Offsets in a record: Note [pixel records].
+constexpr std::size_t kPixelSizes = sizeof(RecordStamp);  // of the image in the file, then of the image in the record
 constexpr std::size_t kPixelSum = 112;
 constexpr std::size_t kPixelHeadBytes = 128;
 
-// Gives a record of at least its head, whatever it says now, the sum and the check it must have.
+// Sets the right sum and check in a record of at least its head, whatever the head says now.
 inline void put_pixel_sums_right(const HashKey& key, std::uint64_t salt, std::vector<std::uint8_t>* record) {
     constexpr std::size_t kCheck = kPixelSum + sizeof(std::uint64_t);
     const ByteSpan bytes(record->data(), record->size());

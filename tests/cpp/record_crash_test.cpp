@@ -1,4 +1,4 @@
-// Writers of records that end, or fail, at each call of the system, one after the other; and several at once.
+// Writers of records that end or fail at each system call in turn, and several writers at once.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -38,7 +38,7 @@ int create_locked(const RecordFolder& folder, Written* written) {
     return written->writer.reserve(kReserved);
 }
 
-// Publishes three records, then five of a file, as `number` and the following.
+// Writes a file of five records, numbered from `number` on, and publishes it after three and after five.
 int write_five(const RecordFolder& folder, std::uint64_t number) {
     Written written;
     if (const int error = create_locked(folder, &written); error != 0) return error;
@@ -51,7 +51,7 @@ int write_five(const RecordFolder& folder, std::uint64_t number) {
     return written.writer.trim();
 }
 
-// All that can be found, each record compared with what was written.
+// Counts the records that can be found, and compares each with the bytes that were written.
 std::size_t count_records(const RecordFolder& folder) {
     FolderFiles files;
     CHECK_EQUAL(list_record_files(folder.descriptor(), RecordKind::kIndex, &files), 0);
@@ -71,7 +71,7 @@ std::size_t count_records(const RecordFolder& folder) {
     return count;
 }
 
-// What the next process does with what is left.
+// Cleans up as the next process does.
 void clean_up(const RecordFolder& folder) {
     FolderLock lock;
     CHECK_EQUAL(FolderLock::take(folder.descriptor(), "lock", false, &lock), 0);
@@ -91,7 +91,7 @@ void clean_up(const RecordFolder& folder) {
 
 }  // namespace
 
-TEST_CASE(writer_that_is_killed_at_any_call_leaves_whole_records_and_what_can_be_removed) {
+TEST_CASE(writer_that_is_killed_at_any_call_leaves_whole_records_and_removable_remains) {
     std::size_t most = 0;
     std::vector<bool> counts(6);
     for (int n = 1;; ++n) {
@@ -134,7 +134,7 @@ TEST_CASE(call_that_fails_leaves_whole_records_and_the_next_writer_succeeds) {
                 was_reached = failing.was_reached();
                 if (was_reached) name = failing.names()[static_cast<std::size_t>(n - 1)];
             }
-            // These may cost another look at a file, or some time; and closing unlocks, too.
+            // These calls may cost another look at a file, or some time; and closing unlocks, too.
             const bool may_pass = name == "sync_file_range" || name == "fstatat" || name == "fstat" || name == "flock";
             CHECK(result == error || (result == 0 && (may_pass || !was_reached)));
             const std::size_t count = count_records(folder);

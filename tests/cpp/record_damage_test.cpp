@@ -1,4 +1,4 @@
-// Files of records that are damaged at random: what is found in them was written so, or is refused.
+// Record files with random damage: a record that is found in one was written so, and any other is refused.
 #include <algorithm>
 #include <random>
 #include <string>
@@ -43,7 +43,7 @@ ContentHash check_of(const ContentKey& key, std::uint32_t rank, ByteSpan record)
     return content_hash(store_key(), view_of(all));
 }
 
-// A record as each kind of them is: the last of its bytes tell whether it is whole.
+// Returns a record with what all kinds share: its last bytes tell whether it is whole.
 RecordBytes checked_record(std::uint64_t number, std::uint32_t rank) {
     RecordBytes record = record_bytes(number, 5 * number + 1);
     const ContentHash check = check_of(content_key(number), rank, view_of(record));
@@ -71,7 +71,7 @@ void fill(const RecordFolder& folder, Written* written) {
     CHECK_EQUAL(written->publish(folder), 0);
 }
 
-// How many of the records are found.
+// Counts the records that are found.
 std::uint64_t count_found(const RecordFolder& folder, const Written& written) {
     const std::string& name = written.writer.name();
     const OpenedFile opened = open_file(folder, name);
@@ -117,7 +117,7 @@ TEST_CASE(damaged_files_of_records_give_what_was_written_or_nothing) {
         }
         current_variant().clear();
         folder.write(name, good);
-        // Of a .dat what was not hit is found, of a .dir nothing.
+        // A damaged .dat still gives the records that were not hit; a damaged .dir gives none.
         const bool is_directory = ending == std::string(".dir");
         CHECK(is_directory ? num_whole < num_seeds * kNumRecords / 10 : num_whole > num_seeds * kNumRecords / 3);
     }

@@ -37,7 +37,7 @@ using testing::Written;
 
 const std::string kName = "index-00000000000000a1";
 
-// Of records of 8 to 72 bytes that fill what is covered.
+// Makes a directory of records of 8 to 72 bytes that fill the covered bytes.
 RecordDirectory directory_of(std::size_t count) {
     RecordDirectory directory;
     directory.id = {17, 18};
@@ -63,7 +63,7 @@ bool is_read_as(const RecordFolder& folder, const RecordDirectory& directory) {
     return read.verdict == RecordFileVerdict::kGood && read.error == 0 && are_same(read.directory, directory);
 }
 
-// Whether that is what becomes of a directory that a holder of the key wrote.
+// Returns whether a directory with this change is refused, though a holder of the key wrote it.
 template <typename Change>
 bool is_refused_after(Change change) {
     const RecordFolder folder;
@@ -110,7 +110,7 @@ TEST_CASE(record_directory_comes_in_order_of_its_hashes) {
     CHECK(!comes_before(entry(1, 1), entry(1, 1)));
 }
 
-TEST_CASE(record_directory_may_have_several_records_of_a_key_and_records_anywhere_in_what_is_covered) {
+TEST_CASE(record_directory_may_have_several_records_of_a_key_and_gaps_between_records) {
     const RecordFolder folder;
     RecordDirectory directory = directory_of(5);
     directory.entries[2].hash = directory.entries[1].hash;
@@ -210,7 +210,7 @@ TEST_CASE(record_directory_of_another_form_is_foreign_with_any_checksum) {
     CHECK(is_foreign(signed_directory(with_value(good, 20, kDecoderRevision + 1))));
     CHECK(is_foreign(with_value(good, 12, std::uint32_t{2}).substr(0, 24)));
     CHECK(!is_foreign(with_value(good, 12, std::uint32_t{2}).substr(0, 23)));
-    // The head alone is of any kind and decoder, but of one format.
+    // A read of the head alone accepts any kind and decoder, but only one format.
     const auto generation_verdict = [&](const std::string& bytes) {
         folder.write(kName + ".dir", bytes);
         std::uint64_t generation = 0;
@@ -302,7 +302,7 @@ TEST_CASE(record_directory_needs_no_sync_of_a_folder_that_has_none) {
     CHECK(failing.was_reached());
 }
 
-TEST_CASE(record_directory_takes_the_place_of_what_a_dead_writer_left) {
+TEST_CASE(record_directory_replaces_the_remains_of_a_dead_writer) {
     const RecordFolder folder;
     folder.write(kName + ".tmp", "half");
     CHECK_EQUAL(write(folder, directory_of(2)), 0);
@@ -312,7 +312,7 @@ TEST_CASE(record_directory_takes_the_place_of_what_a_dead_writer_left) {
     CHECK(is_read_as(folder, directory_of(2)));
 }
 
-TEST_CASE(record_directory_for_which_there_is_no_room_leaves_the_one_before) {
+TEST_CASE(record_directory_that_has_no_room_leaves_the_one_before) {
     const RecordFolder folder;
     CHECK_EQUAL(write(folder, directory_of(3)), 0);
     CHECK_EQUAL(in_forked_child([&] {
@@ -395,7 +395,7 @@ TEST_CASE(record_directory_without_memory_throws_and_leaves_the_result_alone) {
     }
     CHECK(are_same(directory, directory_of(5)));
     const FailingAllocation failing(1, true);
-    CHECK_EQUAL(write(folder, directory), 0);  // which needs none
+    CHECK_EQUAL(write(folder, directory), 0);  // needs no memory
 }
 
 }  // namespace fastload

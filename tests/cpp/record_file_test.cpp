@@ -128,7 +128,7 @@ TEST_CASE(record_is_read_only_from_where_one_of_its_size_begins) {
     CHECK_EQUAL(error, 0);
 }
 
-TEST_CASE(any_part_of_a_record_is_read_and_nothing_behind_it) {
+TEST_CASE(any_part_of_a_record_is_read_and_nothing_after_it) {
     const RecordFolder folder;
     Written written;
     CHECK_EQUAL(written.create(folder), 0);
@@ -228,12 +228,12 @@ TEST_CASE(writers_lock_is_held_until_every_process_that_has_its_descriptor_close
     CHECK(!second.file.try_lock());
 }
 
-TEST_CASE(space_is_reserved_behind_the_file_and_given_back) {
+TEST_CASE(space_is_reserved_after_the_end_of_the_file_and_given_back) {
     check_reserved_space(RecordFolder());
     check_reserved_space(RecordFolder("/tmp"));
 }
 
-TEST_CASE(space_that_is_not_there_is_an_error_and_on_a_file_system_without_reserving_none) {
+TEST_CASE(missing_space_is_an_error_but_a_file_system_that_cannot_reserve_is_none) {
     const RecordFolder folder;
     Written written;
     CHECK_EQUAL(written.create(folder), 0);
@@ -247,7 +247,7 @@ TEST_CASE(space_that_is_not_there_is_an_error_and_on_a_file_system_without_reser
     CHECK_EQUAL(written.writer.reserved_end(), written.writer.end());
 }
 
-TEST_CASE(record_for_which_there_was_no_room_leaves_its_place_to_the_next) {
+TEST_CASE(record_that_had_no_room_leaves_its_place_to_the_next) {
     const RecordFolder folder;
     CHECK_EQUAL(in_forked_child([&] {
                     ::signal(SIGXFSZ, SIG_IGN);
@@ -339,7 +339,7 @@ TEST_CASE(file_that_cannot_be_made_leaves_nothing_and_the_writer_as_it_was) {
 TEST_CASE(name_that_somebody_has_is_not_taken) {
     const RecordFolder folder;
     RecordFileWriter writer;
-    const HookedCalls hooked(3, EEXIST);  // behind the names' numbers: openat
+    const HookedCalls hooked(3, EEXIST);  // openat, after two random numbers
     CHECK_EQUAL(RecordFileWriter::create(folder.descriptor(), RecordKind::kIndex, kDecoderRevision, &writer), 0);
     const std::vector<std::string> expected = {"getrandom", "getrandom", "openat", "getrandom",
                                                "openat",    "flock",     "pwritev"};

@@ -40,7 +40,7 @@ int trim(const RecordFolder& folder, const std::string& name, std::uint64_t cove
     return trim_record_file(folder.descriptor(), name, covered_bytes);
 }
 
-// One that is published and has more space than it needs.
+// Makes a published file that has more space than it needs.
 Written published_file(const RecordFolder& folder) {
     Written written;
     CHECK_EQUAL(written.create(folder), 0);
@@ -84,7 +84,7 @@ TEST_CASE(record_files_are_listed_as_complete_or_as_remains) {
     CHECK(files.remains == remains);
 }
 
-TEST_CASE(used_space_is_that_of_all_files_with_what_is_reserved) {
+TEST_CASE(used_space_counts_all_files_and_reserved_space) {
     const RecordFolder folder;
     const std::uint64_t empty = files_of(folder).used_bytes;
     CHECK_EQUAL(empty, 0U);
@@ -127,7 +127,7 @@ TEST_CASE(listing_that_fails_says_so_and_leaves_the_result_alone) {
         CHECK_EQUAL(error, was_reached ? EIO : 0);
         CHECK(files.complete == (was_reached ? Names{"before"} : expected.complete));
     }
-    CHECK(n > 10);  // three files, each with its facts, and what tells of the end
+    CHECK(n > 10);  // three files with their metadata, and the end of the listing
     FolderFiles files;
     for (int allocation = 1;; ++allocation) {
         const FailingAllocation failing(allocation, false);
@@ -166,7 +166,7 @@ TEST_CASE(folder_that_was_removed_takes_no_file) {
     ::close(descriptor);
 }
 
-TEST_CASE(remains_go_only_where_no_writer_lives) {
+TEST_CASE(remains_are_removed_only_if_no_writer_lives) {
     const RecordFolder folder;
     Written living;
     CHECK_EQUAL(living.create(folder), 0);
@@ -189,7 +189,7 @@ TEST_CASE(remains_go_only_where_no_writer_lives) {
     CHECK(files_of(folder).remains.empty());
 }
 
-TEST_CASE(remains_of_another_format_stay_and_what_is_no_file) {
+TEST_CASE(remains_of_another_format_and_non_files_stay) {
     const RecordFolder folder;
     Written written;
     CHECK_EQUAL(written.create(folder), 0);
@@ -210,7 +210,7 @@ TEST_CASE(remains_of_another_format_stay_and_what_is_no_file) {
     CHECK(found == stay);
 }
 
-// Whenever its writer publishes a file and lets go of it, its records stay.
+// The records of a file stay, at whatever moment its writer publishes and releases it.
 TEST_CASE(file_that_is_published_while_remains_are_removed_stays) {
     int n = 0;
     int num_removed = 0;
@@ -239,7 +239,7 @@ TEST_CASE(file_that_is_published_while_remains_are_removed_stays) {
     CHECK(n > 10 && num_removed > 5);
 }
 
-TEST_CASE(remains_that_cannot_be_removed_keep_no_other) {
+TEST_CASE(remains_that_cannot_be_removed_do_not_stop_the_others) {
     for (int n = 1;; ++n) {
         const RecordFolder folder;
         folder.write("index-0000000000000001.dat", "");
@@ -270,7 +270,7 @@ TEST_CASE(space_of_a_dead_writer_is_cut_off) {
     const std::uint64_t covered = written.directory.covered_bytes;
     const auto size = [&] { return static_cast<std::uint64_t>(facts_of(folder, name + ".dat").st_size); };
     CHECK_EQUAL(trim(folder, name, covered), 0);
-    CHECK_EQUAL(size(), written.writer.end());  // it lives
+    CHECK_EQUAL(size(), written.writer.end());  // the writer lives
     written.writer = RecordFileWriter();
     CHECK_EQUAL(trim(folder, name, covered - 8), 0);
     CHECK_EQUAL(trim(folder, name, covered + 8), 0);
@@ -285,7 +285,7 @@ TEST_CASE(space_of_a_dead_writer_is_cut_off) {
     CHECK_EQUAL(trim(folder, "index-0000000000000001", covered), ENOENT);
 }
 
-// Whenever its writer publishes more and lets go of it.
+// At whatever moment the writer publishes more and releases the file.
 TEST_CASE(published_records_are_not_cut_off) {
     int n = 0;
     for (bool was_reached = true; was_reached;) {

@@ -28,10 +28,10 @@ namespace fastload::testing {
 
 constexpr std::uint32_t kDecoderRevision = 3;
 
-// Removed at the end of the test with all that is in it.
+// A folder that is removed at the end of the test with everything in it.
 class RecordFolder {
   public:
-    // Where syncs cost nothing, if there is such a place: a disk takes milliseconds for each.
+    // Uses a folder where syncs cost nothing, if there is one: a disk takes milliseconds for each.
     RecordFolder() : RecordFolder(::access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp") {}
     explicit RecordFolder(const std::string& parent) : path_(parent + "/fastload_records_XXXXXX") {
         CHECK(mkdtemp(path_.data()) != nullptr);
@@ -51,7 +51,7 @@ class RecordFolder {
     const std::string& path() const { return path_; }
     bool has(const std::string& name) const { return ::access(path(name).c_str(), F_OK) == 0; }
 
-    // Sorted.
+    // Returns the names in order.
     std::vector<std::string> names() const {
         std::vector<std::string> found;
         DIR* const directory = ::opendir(path_.c_str());
@@ -70,7 +70,7 @@ class RecordFolder {
         std::ifstream file(path(name), std::ios::binary);
         return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
     }
-    // Anew, in the same file where there is one.
+    // Replaces the contents of the file, or creates it.
     void write(const std::string& name, const std::string& contents, int mode = 0600) const {
         const int file = ::open(path(name).c_str(), O_CREAT | O_WRONLY | O_TRUNC, mode);
         CHECK(::write(file, contents.data(), contents.size()) == static_cast<ssize_t>(contents.size()));
@@ -103,7 +103,7 @@ inline RecordBytes record_bytes(std::uint64_t number, std::size_t size) {
     return bytes;
 }
 
-// `text` with some of its bytes exchanged.
+// Returns `text` with some bytes replaced.
 inline std::string with_bytes(std::string text, std::size_t offset, const std::string& bytes) {
     return text.replace(offset, bytes.size(), bytes);
 }
@@ -115,7 +115,7 @@ std::string with_value(const std::string& text, std::size_t offset, const Value&
 
 inline ByteSpan view_of(const RecordBytes& bytes) { return {bytes.data(), bytes.size()}; }
 
-// `bytes` with a bit, a part or an end that is not as it was.
+// Returns `bytes` with a bit or a part changed, or with another end.
 inline std::string damaged(std::string bytes, std::mt19937_64* random) {
     const auto below = [random](std::size_t count) { return static_cast<std::size_t>((*random)() % count); };
     const std::size_t size = std::min<std::size_t>(std::size_t{1} << below(9), bytes.size() / 2);
@@ -139,7 +139,7 @@ inline std::string damaged(std::string bytes, std::mt19937_64* random) {
     }
 }
 
-// A file that is being written, and what its .dir is to say.
+// A file that is being written, and the future contents of its .dir.
 struct Written {
     RecordFileWriter writer;
     RecordDirectory directory;
@@ -184,7 +184,7 @@ inline ReadDirectory read_directory(const RecordFolder& folder, const std::strin
     return read;
 }
 
-// The bytes of a .dir with the checksums that are right for them, however wrong the rest is.
+// Returns the bytes of a .dir with checksums that are right for them, however wrong the rest is.
 inline std::string signed_directory(std::string bytes) {
     constexpr std::size_t kHeadBytes = 96;
     constexpr std::size_t kEntriesCheck = 64;
@@ -224,8 +224,8 @@ inline ReadRecord read_record(const RecordFile& file, const RecordPlace& place) 
     return read;
 }
 
-// Puts files that cannot be trusted under `name` in the folder, one after the other, and calls `check` with the
-// expected verdicts: of a reader that asks whose they are, and of one that asks only whether they are regular files.
+// Puts files that cannot be trusted under `name` in the folder, in turn, and calls `check` with two expected verdicts:
+// for a reader that checks owner and mode, and for one that only checks for a regular file.
 template <typename Check>
 void check_trust(const RecordFolder& folder, const std::string& name, const Check& check) {
     const auto [kGood, kUntrusted] = std::make_pair(RecordFileVerdict::kGood, RecordFileVerdict::kUntrusted);
@@ -245,7 +245,7 @@ void check_trust(const RecordFolder& folder, const std::string& name, const Chec
         check(kUntrusted, kGood);
         CHECK(::chown(path.c_str(), 0, 0) == 0);
         CHECK(::chmod(folder.path().c_str(), 0755) == 0);
-        CHECK(::seteuid(12345) == 0);  // who trusts root
+        CHECK(::seteuid(12345) == 0);  // this user trusts root
         check(kGood, kGood);
         CHECK(::seteuid(0) == 0);
     }

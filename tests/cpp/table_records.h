@@ -25,7 +25,7 @@ inline std::vector<ContentKey> random_keys(std::size_t count, std::mt19937_64* r
     return keys;
 }
 
-// Of a size and a number, from which all its bytes follow, so that one byte of another's is seen.
+// Returns a record whose bytes all follow from its size and number, so that one byte of another record is seen.
 inline Bytes record_of(std::size_t size, std::uint64_t number) {
     Bytes record(size);
     std::uint64_t state = number * 0x9E3779B97F4A7C15U + size;
@@ -36,7 +36,7 @@ inline Bytes record_of(std::size_t size, std::uint64_t number) {
     return record;
 }
 
-// A table that outlives whoever is given it.
+// Wraps a table that outlives every user of the pointer.
 inline std::shared_ptr<IndexRecords> borrowed(IndexTable* table) {
     return {table, [](IndexRecords*) {}};
 }

@@ -38,7 +38,7 @@ struct FolderFiles {
     std::vector<std::string> complete;  // without a suffix: names that have .dat and .dir
     std::vector<std::string> remains;   // with the suffix: .dat without .dir, .dir without .dat, temporary files (.tmp)
     std::uint64_t kind_bytes = 0;       // disk space of all of them, in blocks
-    std::uint64_t used_bytes = 0;       // disk space of files with other names as well
+    std::uint64_t used_bytes = 0;       // disk space of all files, whatever their names
 };
 
 // Lists the files of one kind; only `used_bytes` counts all files. May throw std::bad_alloc.
