@@ -1,12 +1,12 @@
-"""Checks that could go on for ever, for as long as one likes: `make campaign MINUTES=60`.
+"""Checks without an end, run for a given time: `make campaign MINUTES=60`.
 
-Each campaign makes its cases from seeds and compares fastload with torch or Pillow. They take turns; a run begins with
-the seed at which the run before has ended, so that no case comes twice. What was found is printed with its seed, and
-the run becomes a line of tests/campaigns.md, which is committed. `ARGS="--only files"` runs one of them, and
-`ARGS="--only files --first 1234 --cases 1"` one case again.
+Each campaign makes its cases from seeds and compares fastload with torch or Pillow. The campaigns take turns; a run
+begins at the seed where the run before ended, so no case comes twice. Each find is printed with its seed, and the run
+becomes a line of tests/campaigns.md, which is committed. `ARGS="--only files"` runs one campaign, and
+`ARGS="--only files --first 1234 --cases 1"` repeats one case.
 
-The campaign `products` runs the cases that tests/tiers.py keeps out of CI by its limits, a case for each seed, and
-begins anew after the last one. `make weekly` runs all of them at once.
+The campaign `products` runs the cases that the limits of tests/tiers.py keep out of CI, one case for each seed, and
+starts again after the last one. `make weekly` runs all of them at once.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Check = Callable[[int], None]
 
 
 def cases_of(module: str) -> Callable[[Path], Check]:
-    """What a module of tests calls assert_case, for each seed."""
+    """Returns a campaign that calls assert_case of a test module for each seed."""
 
     def check(_: Path) -> Check:
         assert_case: Check = importlib.import_module(module).assert_case
@@ -57,7 +57,7 @@ def cases_of(module: str) -> Callable[[Path], Check]:
 
 
 def cases_in_children(module: str) -> Callable[[Path], Check]:
-    """What a module of tests calls run_case, for each seed in a process of its own, which may take two minutes."""
+    """Returns a campaign that calls run_case of a module in a process for each seed, which may take two minutes."""
 
     def check(folder: Path) -> Check:
         from image_folders import make_mixed_folder
@@ -81,14 +81,14 @@ def cases_in_children(module: str) -> Callable[[Path], Check]:
 
 
 def check_native_loaders(folder: Path) -> Check:
-    """Loaders made at random over files of every kind, against torch's loader."""
+    """Compares random loaders over files of every kind with torch's loader."""
     module = importlib.import_module("test_random_loaders")
     root = module.make_odd_folder(folder)
     return lambda seed: module.assert_case(seed, root)
 
 
 def check_files(_: Path) -> Check:
-    """Damaged JPEGs: pixels, or type and text of the error, against Pillow."""
+    """Compares damaged JPEGs with Pillow: pixels, or type and text of the error."""
     from image_folders import SUBSAMPLINGS, synthetic_image
     from PIL import Image
 
@@ -132,7 +132,7 @@ def check_files(_: Path) -> Check:
 
 
 def check_states(folder: Path) -> Check:
-    """Every sampler, stop and setting of a loader that is stopped and resumed, against the run without a stop."""
+    """Compares a loader that is stopped and resumed with a run without a stop, for all samplers, stops and settings."""
     module = importlib.import_module("test_exact_resume")
     root = module.make_folder(folder)
     return lambda seed: module.assert_case(seed, root)
@@ -168,26 +168,26 @@ CAMPAIGNS = {
     "files": check_files,
     # Damaged JPEGs that programs open with Pillow: the native opener against Pillow alone.
     "images": cases_of("test_damaged_images"),
-    # Loaders in several threads at once: made, iterated over, dropped, closed, forked, while the program draws.
+    # Loaders in several threads at once: made, iterated, dropped, closed and forked while the program draws numbers.
     "workers": cases_of("loader_stress"),
     "state": check_states,
-    # The same of streams, whether they tell where they stand or not.
+    # The same for streams, with and without a position of their own.
     "streams": cases_of("test_stream_states"),
-    # What tests/worker_state has, with more arguments of the loader than its tests: each 5 times as many cases.
+    # Programs of tests/worker_state with more loader arguments than its tests: 5 times as many cases of each.
     "programs": cases_of("test_worker_programs"),
     "recipes": cases_of("test_training_recipes"),
     # Boxes of RandomResizedCrop against torchvision's.
     "boxes": cases_of("test_torch_draws"),
-    # Exceptions that signals' handlers raise at random moments of iter() and next().
+    # Exceptions that signal handlers raise at random moments of iter() and next().
     "signals": cases_in_children("random_signals"),
     # Limits on memory, descriptors, threads and the size of files, from too low to high enough.
     "limits": cases_in_children("random_limits"),
-    # One setting and kind of call, of which the n-th fails, for all n; prints the last.
+    # One setting and kind of call: lets the n-th call fail, for all n, and prints the last n.
     "faults": cases_of("test_nth_failures"),
     # Caches on disk with files that were changed, truncated or mixed up.
     "stores": cases_of("test_record_store"),
 }
-# Cases in a turn: a second or a few.
+# The number of cases in a turn, which take a second or a few.
 TURN = {
     "data sets": 5,
     "native loaders": 5,
@@ -208,7 +208,7 @@ TURN = {
 
 
 def run(names: list[str], seconds: float, first: dict[str, int], most: int | None) -> dict[str, tuple[int, list[int]]]:
-    """Number of cases and the seeds of those that failed, by campaign."""
+    """Runs the campaigns. Returns the number of cases and the failed seeds by campaign."""
     found: dict[str, tuple[int, list[int]]] = {name: (0, []) for name in names}
     deadline = time.monotonic() + seconds
     with tempfile.TemporaryDirectory() as folder:
@@ -230,14 +230,14 @@ def run(names: list[str], seconds: float, first: dict[str, int], most: int | Non
 
 
 def next_seeds() -> dict[str, int]:
-    """For each campaign the seed behind those that the record tells of."""
+    """Returns the first seed of each campaign that the record does not have."""
     text = RECORD.read_text()
     ends = {name: re.findall(rf"\| {name} \| \d+\.\.(\d+) \|", text) for name in CAMPAIGNS}
     return {name: max(map(int, found), default=9_999) + 1 for name, found in ends.items()}
 
 
 def append_record(name: str, cases: str, finds: list[Any], minutes: float) -> None:
-    """Adds a line on a run to the record."""
+    """Adds the line of a run to the record."""
     today = datetime.date.today().isoformat()
     with RECORD.open("a") as record:
         found = ", ".join(map(str, finds)) or "none"

@@ -38,37 +38,37 @@ class LoaderOfFiles(Protocol):
 
 
 class Cache:
-    """A store on disk: what decoding a file leaves behind is there in the next run, and for other processes.
+    """A store on disk that keeps results of decoding for later runs and other processes.
 
-    Every process that names the same folder uses it: the ranks of a machine, later runs, other programs. Batches are
-    the same with and without it, and so are errors and warnings. Nothing is ever evicted: once `max_bytes` are used
-    up, what is there stays, and nothing more is kept.
+    All processes that name the same folder share it: the ranks of a machine, later runs, other programs. Batches,
+    errors and warnings are the same with and without it. Nothing is ever evicted: once `max_bytes` are used up, the
+    store keeps its records and takes no more.
 
     Every store keeps an index of each JPEG file by its contents: the places where the decoder may begin. Loaders write
     indexes while they run. A file that changes is another file; no rule about times or names is needed.
 
-    A store with ``what="coefficients"`` has the coefficients of the files as well, which leaves out the larger part of
+    A store with ``what="coefficients"`` also keeps the coefficients of the files, which saves the larger part of
     decoding and takes about 1.7 times the files' bytes. Loaders only read them; ``fill(loader)`` or ``fastload cache
-    build`` writes them before training. They are found by path, and believed while size, times and inode of the file
-    are what they were. ``what="pixels"`` means the image as it stands before the first random step of the transform,
-    by path and by these steps; so it is for transforms that begin with a Resize or a crop that draws nothing, as
-    evaluations do. With ``what=("coefficients", "pixels")`` one cache serves loaders of both sorts: pixels for a loader
-    that has such steps, coefficients for any other.
+    build`` writes them before training. They are found by path, and are valid while the file's size, times and inode
+    stay the same. ``what="pixels"`` keeps the image as it is before the first random step of the transform, by path
+    and by the steps before; it suits transforms that begin with a Resize or a crop without draws, as evaluations do.
+    With ``what=("coefficients", "pixels")`` one cache serves both sorts of loaders: pixels for a loader that has such
+    steps, coefficients for any other.
 
     Args:
-        path: Folder on a local disk; made where there is none. None: ``decode`` in the cache folder
+        path: Folder on a local disk; created if it is missing. None: ``decode`` in the cache folder
             ($FASTLOAD_CACHE, else fastload in $XDG_CACHE_HOME or ~/.cache). On a network file system loaders only
             read, and ``fastload cache build`` writes; coefficients and pixels are neither written nor read there.
         max_bytes: Limit of all files in it together, as a number or as "200G" or "1.5TiB". None: 4 GiB, an index
             of each of 4 million photographs; required with coefficients or pixels.
         what: "index", "coefficients" or "pixels", or a tuple of these; the index is always part of it, and serves the
             images for which there is no room.
-        validate: When coefficients and pixels are believed. "stat": the file has the size, times and inode that it
-            had. On a file server it is opened for that; on FUSE, whose times may stand still, nothing is believed.
+        validate: When coefficients and pixels are valid. "stat": if the file still has its size, times and inode.
+            On a file server it is opened for that; on FUSE, whose times may stand still, nothing is valid.
             "content": the file is read, too, and must have the same bytes.
 
     Raises:
-        ValueError: `max_bytes` is no size, below 1 MiB or missing; `what` or `validate` is none of those above.
+        ValueError: `max_bytes` is not a size, below 1 MiB or missing; `what` or `validate` is not a value named above.
 
     Example:
         >>> loader = fastload.DataLoader(dataset, batch_size=4, cache=fastload.Cache("/tmp/decode-cache"))
@@ -112,15 +112,15 @@ class Cache:
 
     @property
     def validate(self) -> Validation:
-        """The rule by which coefficients and pixels are believed."""
+        """The rule by which coefficients and pixels are valid."""
         return self._validate
 
     def fill(self, loader: LoaderOfFiles, progress: bool = True) -> int:
         """Writes the records of all files that `loader` reads, as ``fastload cache build`` does.
 
-        The records are those that this loader uses: indexes, coefficients or pixels. Files whose records are there are
-        passed over, so a build that was interrupted goes on; what was made is published in any case. Call it before
-        training, in one process. The next epoch of the loader finds the records.
+        Writes the records that this loader uses: indexes, coefficients or pixels. Files that have their records are
+        skipped, so an interrupted build goes on; finished records are published in any case. Call it before training,
+        in one process. The next epoch of the loader finds the records.
 
         Args:
             loader: fastload.DataLoader over files, with this cache or another one.
@@ -131,7 +131,7 @@ class Cache:
 
         Raises:
             TypeError: `loader` is no fastload.DataLoader.
-            ValueError: It is not known which files the loader reads, or pixels are asked for and not worth keeping.
+            ValueError: The files that the loader reads are not known, or its pixels are not worth keeping.
             OSError: The store cannot be opened or written to.
 
         Example:
@@ -191,10 +191,10 @@ class Cache:
 
 
 class NoPixelsError(ValueError):
-    """A cache of pixels where a loader has none that are worth keeping.
+    """Raised for a cache of pixels if the loader has none that are worth keeping.
 
     Args:
-        why: As a clause.
+        why: The reason, as a clause.
     """
 
     def __init__(self, why: str) -> None:
@@ -211,7 +211,7 @@ def kinds_of(cache: Cache) -> tuple[RecordKind, ...]:
 
 
 def for_loader(setting: Any, why_no_pixels: Callable[[], str | None]) -> Any:
-    """Returns a loader's argument as it counts for that loader, which uses one kind besides indexes.
+    """Returns the cache argument as a loader uses it, with one kind besides indexes.
 
     Args:
         setting: A Cache, or another value, which is returned.

@@ -21,7 +21,7 @@ from fastload._pillow import _pillow
 
 
 def way_of(loader: Any) -> str:
-    """Returns who makes the batches of a new iterator: "native" code, "python", or "torch"."""
+    """Returns what makes the batches of a new iterator: "native" code, "python", or "torch"."""
     iterator = iter(loader)
     if not isinstance(iterator, EpochIterator):
         return "torch"

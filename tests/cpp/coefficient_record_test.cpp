@@ -64,7 +64,7 @@ TEST_CASE(coefficient_record_is_the_same_by_all_kernels_and_gives_the_pixels_of_
     }
 }
 
-// A change of what is in a record raises kCoefficientRevision and changes this hash.
+// If you change the contents of a record, raise kCoefficientRevision and update this hash.
 TEST_CASE(coefficient_record_of_revision_1_is_as_it_was) {
     CHECK_EQUAL(kCoefficientRevision, 1U);
     const Bytes record = record_of(**runnable_kernel_tables().begin(), kFile);

@@ -73,7 +73,7 @@ void make_hostile_coefficients(std::mt19937* random, RecordBytes* record) {
     }
 }
 
-// Makes a record with other sizes or other pixels. It has as many pixels as the sizes need, or not.
+// Makes a record with other sizes or other pixels, as many as the sizes need or another number.
 void make_hostile_pixels(std::mt19937* random, RecordBytes* record) {
     constexpr std::int32_t kOdd[] = {0, -1, 1 << 20, 2147483647, -2147483647 - 1};
     ImageSize sizes[2];

@@ -75,7 +75,7 @@ TEST_CASE(pixel_records_give_what_was_written) {
     }
 }
 
-// A change of what is in a record raises kPixelRevision and changes this hash.
+// If you change the contents of a record, raise kPixelRevision and update this hash.
 TEST_CASE(pixel_record_of_revision_1_is_as_it_was) {
     CHECK_EQUAL(kPixelRevision, 1U);
     PixelRecordWriter writer;

@@ -110,7 +110,7 @@ TEST_CASE(record_directory_comes_in_order_of_its_hashes) {
     CHECK(!comes_before(entry(1, 1), entry(1, 1)));
 }
 
-TEST_CASE(record_directory_may_have_several_records_of_a_key_and_gaps_between_records) {
+TEST_CASE(record_directory_may_have_several_records_of_a_key_and_overlapping_places) {
     const RecordFolder folder;
     RecordDirectory directory = directory_of(5);
     directory.entries[2].hash = directory.entries[1].hash;

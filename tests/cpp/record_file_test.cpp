@@ -233,7 +233,7 @@ TEST_CASE(space_is_reserved_after_the_end_of_the_file_and_given_back) {
     check_reserved_space(RecordFolder("/tmp"));
 }
 
-TEST_CASE(missing_space_is_an_error_but_a_file_system_that_cannot_reserve_is_none) {
+TEST_CASE(reserving_fails_without_space_and_does_nothing_without_support) {
     const RecordFolder folder;
     Written written;
     CHECK_EQUAL(written.create(folder), 0);

@@ -1,4 +1,4 @@
-"""What is kept of decoded images changes no byte, error, draw or order, whatever happens to the files meanwhile."""
+"""The decode cache changes no byte, error, draw or order, whatever happens to the files meanwhile."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def loaders(dataset: Dataset[Any], **arguments: Any) -> list[fastload.DataLoader[Any]]:
-    """The same one without a cache and with it."""
+    """Returns the same loader without and with a cache."""
     return [
         fastload.DataLoader(
             dataset, batch_size=5, shuffle=True, generator=torch.Generator().manual_seed(1), cache=cache, **arguments
@@ -82,7 +82,7 @@ def test_a_file_that_changes_in_place_with_its_old_times_is_another_file(folder:
         save_jpeg(file, 100 + seed, 300, 220, quality=30)
         contents = file.read_bytes()
         assert len(contents) <= before.st_size
-        file.write_bytes(contents + bytes(before.st_size - len(contents)))  # behind the end of the image
+        file.write_bytes(contents + bytes(before.st_size - len(contents)))  # after the end of the image
         os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
         assert file.stat().st_size == before.st_size
     assert flat(epochs(cached, 2)) == flat(epochs(plain, 2))

@@ -21,7 +21,7 @@ import fastload
 
 @pytest.fixture(scope="module")
 def motley(folder: Path, mixed_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Clean files, all kinds that Pillow decodes, headers behind long metadata, and files that fail in their header."""
+    """Makes a folder of clean files, all kinds that Pillow decodes, late headers, and files with a bad header."""
     root = tmp_path_factory.mktemp("motley")
     shutil.copytree(folder, root / "clean")
     shutil.copytree(mixed_folder, root / "mixed")
@@ -37,7 +37,7 @@ def motley(folder: Path, mixed_folder: Path, tmp_path_factory: pytest.TempPathFa
 
 
 def cropped(height: int, width: int) -> Any:
-    """One for which some images are too small."""
+    """Returns a transform for which some images are too small."""
     steps = [transforms.RandomCrop((height, width)), transforms.RandomHorizontalFlip(), transforms.ToTensor()]
     return transforms.Compose(steps)
 
