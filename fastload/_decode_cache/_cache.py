@@ -49,7 +49,7 @@ class Cache:
 
     A store with ``what="coefficients"`` also keeps the coefficients of the files, which saves the larger part of
     decoding and takes about 1.7 times the files' bytes. Loaders only read them; ``fill(loader)`` or ``fastload cache
-    build`` writes them before training. They are found by path, and are valid while the file's size, times and inode
+    build`` writes them before training. They are found by path, and are used while the file's size, times and inode
     stay the same. ``what="pixels"`` keeps the image as it is before the first random step of the transform, by path
     and by the steps before; it suits transforms that begin with a Resize or a crop without draws, as evaluations do.
     With ``what=("coefficients", "pixels")`` one cache serves both sorts of loaders: pixels for a loader that has such
@@ -63,12 +63,12 @@ class Cache:
             of each of 4 million photographs; required with coefficients or pixels.
         what: "index", "coefficients" or "pixels", or a tuple of these; the index is always part of it, and serves the
             images for which there is no room.
-        validate: When coefficients and pixels are valid. "stat": if the file still has its size, times and inode.
-            On a file server it is opened for that; on FUSE, whose times may stand still, nothing is valid.
+        validate: When coefficients and pixels are used. "stat": if the file still has its size, times and inode.
+            On a file server it is opened for that; on FUSE, whose times may stand still, they are never used.
             "content": the file is read, too, and must have the same bytes.
 
     Raises:
-        ValueError: `max_bytes` is not a size, below 1 MiB or missing; `what` or `validate` is not a value named above.
+        ValueError: `max_bytes` is not a size, below 1 MiB or missing; `what` or `validate` has none of these values.
 
     Example:
         >>> loader = fastload.DataLoader(dataset, batch_size=4, cache=fastload.Cache("/tmp/decode-cache"))
@@ -112,7 +112,7 @@ class Cache:
 
     @property
     def validate(self) -> Validation:
-        """The rule by which coefficients and pixels are valid."""
+        """The rule that decides whether coefficients and pixels are used."""
         return self._validate
 
     def fill(self, loader: LoaderOfFiles, progress: bool = True) -> int:
