@@ -29,7 +29,7 @@ int BuiltRecords::open() {
             int error = 0;
             if (auto opened = open_records(place(), name, &error); opened != nullptr) {
                 files_.files.push_back(std::move(opened));
-            } else if (error != 0 && error != EBADMSG) {  // it is gone, or the system refuses for now
+            } else if (error != 0 && error != EBADMSG) {  // the file is gone, or the system refuses for now
                 is_whole = is_whole && error != ENOENT;
                 continue;
             }
@@ -49,7 +49,7 @@ bool BuiltRecords::find(const ContentKey& key, StoredRecord* record) const noexc
     FoundRecord found;
     if (reads_.error() != 0) return false;
     const OpenedRecords* const opened = files_.find(key.hash, &found);
-    // A file of somebody else's may name a larger record than any of the kind.
+    // Another process may have written a file that names a larger record than the kind allows.
     if (opened == nullptr || found.place.size > max_record_bytes(kind_)) return false;
     *record = StoredRecord(key, found.place, opened->file(), &reads_);
     return true;

@@ -1,4 +1,4 @@
-// The coefficients or pixels in a store, as a process that reads them sees them.
+// The coefficients or pixels in a store, as one reading process sees them.
 #pragma once
 
 #include <cstdint>
@@ -16,35 +16,35 @@
 namespace fastload {
 
 struct BuiltCounters {
-    std::uint64_t records = 0;       // that can be found; one that several files have counts in each
-    std::uint64_t memory_bytes = 0;  // of the places of the records
+    std::uint64_t records = 0;       // that can be found; a record in several files counts in each
+    std::uint64_t memory_bytes = 0;  // for the places of the records
     std::uint64_t bytes_read = 0;
-    std::uint64_t damaged = 0;  // records that could not be read, or are not of the key that their directory says
-    int read_error = 0;         // the system's error, after which no record is looked for any more; 0: none
+    std::uint64_t damaged = 0;  // records that could not be read, or have another key than their directory says
+    int read_error = 0;         // the system error after which no record is looked for, or 0
 };
 
 // The files that were published when it was opened, see Note [kinds of records]. They are opened read-only and never
 // change. Thread-safe.
 class BuiltRecords {
   public:
-    // `folder` has been checked: its owner can be trusted. May throw std::bad_alloc.
+    // The caller has checked that the owner of `folder` can be trusted. May throw std::bad_alloc.
     BuiltRecords(UniqueFd folder, std::unique_ptr<const HashKey> key, RecordKind kind);
-    BuiltRecords(const BuiltRecords&) = delete;  // records that were found point to it
+    BuiltRecords(const BuiltRecords&) = delete;  // found records point to it
     BuiltRecords& operator=(const BuiltRecords&) = delete;
 
     // Opens the files. Returns 0 or the system's error. Call it once, before anything else. May throw std::bad_alloc.
     int open();
 
-    // Whether the folder still has just the files that were opened. May throw std::bad_alloc.
+    // Returns whether the folder still has exactly the files that were opened. May throw std::bad_alloc.
     bool is_current() const;
 
-    // Finds the record of the key with the highest rank, without an allocation or a system call; false where there is
-    // none. `record` may be read as long as this object lives.
+    // Finds the record of the key with the highest rank, without an allocation or a system call. Returns false if there
+    // is none. `record` can be read as long as this object lives.
     bool find(const ContentKey& key, StoredRecord* record) const noexcept;
 
     const HashKey& key() const noexcept { return *key_; }
     RecordKind kind() const noexcept { return kind_; }
-    // As a writer of `max_bytes` needs it; it lives as long as this object.
+    // Returns the place for a writer of `max_bytes`; it is valid as long as this object lives.
     StorePlace place(std::uint64_t max_bytes = 0) const noexcept {
         return {folder_.get(), kind_, key_.get(), max_bytes};
     }
@@ -54,8 +54,8 @@ class BuiltRecords {
     const UniqueFd folder_;
     const std::unique_ptr<const HashKey> key_;
     const RecordKind kind_;
-    RecordSnapshot files_;            // of open()
-    std::vector<std::string> names_;  // of all files that were looked at; one that may open later is not among them
+    RecordSnapshot files_;            // as open() found them
+    std::vector<std::string> names_;  // of all files that were examined, but not of one that may open later
     mutable StoreReads reads_;
 };
 

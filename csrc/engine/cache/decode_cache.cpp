@@ -5,12 +5,12 @@
 namespace fastload {
 namespace {
 
-// Below this share of the images the look-ups of the others cost what these give.
+// If a smaller share of the images has indexes, the look-ups of the others cost what these save.
 constexpr std::uint64_t kMinWorthwhileShare = 20;  // 1 / 20
-// After so many records it is clear whether there is room.
+// After this many records it is clear whether there is room.
 constexpr std::uint64_t kManyRecords = 4096;
 
-// More rows are worth more than more places in a row.
+// More rows are worth more than more checkpoints in a row.
 std::uint32_t rank_of(const jpeg::EntropyIndex& index) noexcept {
     return 2 * index.rows_known() + (index.level() == jpeg::IndexLevel::kDense ? 1 : 0);
 }
@@ -27,7 +27,7 @@ Status DecodeCache::find(const ContentKey& key, const jpeg::ScanShape& shape, Sp
     if (const Status status = index->begin(shape, level_for(shape)); !status.is_ok()) return status;
     const std::size_t size = records_->find(key, buffer);
     ByteSpan packed;
-    // A record that does not fit is none of an index.
+    // A record that does not fit is not an index.
     const bool is_found = size != 0 && size <= buffer.size() &&
                           open_index_record(key_, key, {buffer.data(), size}, &packed) && index->unpack(shape, packed);
     (is_found ? hits_ : misses_).fetch_add(1, std::memory_order_relaxed);
@@ -54,7 +54,7 @@ void DecodeCache::drop(const ContentKey& key) noexcept {
     records_->remove(key);
 }
 
-// Goes down a level where the records of all samples would not fit at the one that is tried. Threads may do it at once:
+// Falls back a level if the records of all samples would not fit at the present one. Several threads may do so at once:
 // then the figures of the new level begin with a few of the old one.
 void DecodeCache::choose_level(std::size_t record_bytes) noexcept {
     const std::uint64_t records = level_records_.fetch_add(1, std::memory_order_relaxed) + 1;

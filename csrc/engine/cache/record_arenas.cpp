@@ -6,9 +6,9 @@
 namespace fastload {
 namespace {
 
-// A free place that is larger by at most so many units is taken before new memory: little of it is left over.
+// A free place that is larger by at most this many units is preferred to new memory: little of it is left over.
 constexpr std::size_t kNearUnits = 8;
-constexpr std::size_t kMaxArenas = 0xffff;  // one less than an index can say, for kNone
+constexpr std::size_t kMaxArenas = 0xffff;  // one less than 16 bits can count, for kNone
 
 }  // namespace
 

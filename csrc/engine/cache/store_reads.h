@@ -1,4 +1,4 @@
-// How reading from a store goes.
+// Counters of reads from a store.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@ class StoreReads {
         failures_in_a_row_.store(0, std::memory_order_relaxed);
         bytes_.fetch_add(bytes, std::memory_order_relaxed);
     }
-    // `error`: of the system; 0: what lies there is not what was looked for.
+    // `error` is the system's, or 0 if other data lies there.
     void count_failure(int error) noexcept {
         damaged_.fetch_add(1, std::memory_order_relaxed);
         if (error != 0 && failures_in_a_row_.fetch_add(1, std::memory_order_relaxed) + 1 == kManyFailures) {
@@ -21,7 +21,7 @@ class StoreReads {
         }
     }
 
-    // Why nothing is read any more: the system refused too often. 0: it did not.
+    // The system error after which nothing is read any more, because the system refused too often; 0 if there is none.
     int error() const noexcept { return error_.load(std::memory_order_relaxed); }
     std::uint64_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
     std::uint64_t damaged() const noexcept { return damaged_.load(std::memory_order_relaxed); }

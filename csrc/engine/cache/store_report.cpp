@@ -25,7 +25,8 @@ bool is_good(const RecordFile& file, const DirectoryEntry& entry, const RecordCh
            is_whole(head.key, {buffer->data(), buffer->size()});
 }
 
-// All is dead until somebody has looked at the other files. Leaves in `entries` what its directory names.
+// Counts all records as dead until the other files have been compared. Puts the entries of its directory into
+// `entries`.
 void report_file(const StorePlace& place, const RecordCheck& is_whole, StoreFileReport* report,
                  std::vector<DirectoryEntry>* entries) {
     RecordFile file;

@@ -13,23 +13,23 @@
 namespace fastload {
 
 struct StoreFileReport {
-    std::string name;  // without an ending
+    std::string name;  // without a suffix
     RecordFileVerdict verdict = RecordFileVerdict::kGood;
     int error = 0;            // of kFailed
-    bool has_writer = false;  // that lives
+    bool has_writer = false;  // a living one
     std::uint64_t records = 0;
-    std::uint64_t live_records = 0;  // of these: no other file has a better one
-    std::uint64_t live_bytes = 0;    // that the live ones take
-    std::uint64_t dead_bytes = 0;    // all others, but for what a living writer has not published yet
+    std::uint64_t live_records = 0;  // records that no other file has a better one of
+    std::uint64_t live_bytes = 0;    // taken by live records
+    std::uint64_t dead_bytes = 0;    // all others, except bytes that a living writer has not published yet
     std::uint64_t file_bytes = 0;    // of the .dat
-    std::uint64_t damaged = 0;       // of the records, where they were read
+    std::uint64_t damaged = 0;       // records, if they were read
 };
 
-// Whether a record of a key is whole, as far as its own checks tell.
+// Returns whether a record of a key is whole, as far as its own checks tell.
 using RecordCheck = std::function<bool(const ContentKey& key, ByteSpan record)>;
 
-// Reports each file of the kind with a .dir. With a check, all records are read and have to pass it. May throw
-// std::bad_alloc. Returns the system's error where the folder cannot be listed.
+// Reports each file of the kind with a .dir. With a check, reads all records and counts those that fail it. Returns the
+// system's error if the folder cannot be listed. May throw std::bad_alloc.
 int report_store(const StorePlace& place, const RecordCheck& is_whole, std::vector<StoreFileReport>* files);
 
 }  // namespace fastload

@@ -27,7 +27,7 @@ bool StoredRecord::read_from_file(std::uint64_t offset, Span<std::uint8_t> buffe
     return file_->read_part({offset_, size_}, offset, buffer, error);
 }
 
-// And the record's first bytes.
+// Also reads the record's first bytes.
 bool StoredRecord::read_head(Span<std::uint8_t> buffer, int* error) noexcept {
     RecordHead head;
     is_head_right_ = file_->read({offset_, size_}, buffer, &head, error) && head.key == key_;

@@ -1,4 +1,4 @@
-// A record that a store has found, to be read in parts.
+// A record that was found in a store, to be read in parts.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace fastload {
 
-// Keeps the record's file open, or its bytes in memory while they wait to be written. Not thread-safe. To be read from
-// as long as the store is there; it may be destroyed later.
+// Keeps the record's file open, or its bytes in memory while they wait to be written. Not thread-safe. Can be read as
+// long as the store lives; may be destroyed later.
 class StoredRecord {
   public:
     StoredRecord() noexcept = default;  // none
@@ -24,14 +24,13 @@ class StoredRecord {
                  StoreReads* reads) noexcept
         : size_(place.size), key_(key), offset_(place.offset), file_(std::move(file)), reads_(reads) {}
 
-    // In bytes, as the store's directory says; 0: none.
+    // The size in bytes, as the store's directory says; 0 if there is no record.
     std::uint32_t size() const noexcept { return size_; }
 
-    // Fills `buffer` from the record's byte `offset` on. The first call reads the head that lies before the record as
-    // well, by the same call of the system where `offset` is 0, and compares size and key. False where the part is not
-    // inside of the record, where it cannot be read, and where that head is of another record; the latter two are
-    // counted by the store. Nothing but the head is compared: whether the bytes are those that were written the
-    // record's own checks tell.
+    // Fills `buffer` from the record's byte `offset` on. The first call also reads the head before the record (in the
+    // same system call if `offset` is 0) and compares size and key. Returns false if the part does not lie in the
+    // record, if it cannot be read, or if the head is of another record; the store counts the latter two. Only the head
+    // is compared: the record's own checks tell whether its bytes are as they were written.
     bool read(std::uint64_t offset, Span<std::uint8_t> buffer) noexcept;
 
   private:

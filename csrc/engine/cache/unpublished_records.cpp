@@ -11,7 +11,7 @@ bool UnpublishedRecords::has_no_worse(const ContentKey& key, std::uint32_t rank)
     return known != records_.end() && known->second.hash_high == key.hash.high && known->second.rank >= rank;
 }
 
-// Counted before it is there, so that threads together do not pass the bound.
+// Counts the bytes before the record is there, so that several threads together do not exceed the bound.
 bool UnpublishedRecords::admit(std::size_t bytes) noexcept {
     const std::size_t before = waiting_bytes_.fetch_add(bytes, std::memory_order_relaxed);
     if (is_allowed(before, bytes)) return true;
@@ -48,7 +48,7 @@ bool UnpublishedRecords::offer(const ContentKey& key, std::uint32_t rank, ByteSp
         count_done(record.size());
         return false;
     }
-    count_done(record.size());  // another thread's came first
+    count_done(record.size());  // another thread was faster
     return true;
 }
 
@@ -68,7 +68,7 @@ std::vector<UnpublishedRecords::Waiting> UnpublishedRecords::take() noexcept {
     return taken;
 }
 
-// End where the key has a better record by now.
+// Returns the end if the key has a better record by now.
 UnpublishedRecords::Records::iterator UnpublishedRecords::that_of(const Waiting& record) noexcept {
     const auto known = records_.find(record.key.hash.low);
     return known != records_.end() && known->second.bytes == record.bytes ? known : records_.end();

@@ -18,10 +18,10 @@ namespace fastload {
 // Thread-safe.
 class UnpublishedRecords {
   public:
-    // They live until their last holder is done.
+    // The bytes live until their last holder is done.
     using SharedBytes = std::shared_ptr<const std::vector<std::uint8_t>>;
 
-    // A record that waits.
+    // A record that waits to be written.
     struct Waiting {
         ContentKey key;
         std::uint32_t rank = 0;
@@ -39,24 +39,25 @@ class UnpublishedRecords {
         Written written;
     };
 
-    // More than `max_waiting_bytes` do not wait: what comes is not kept this time.
+    // Keeps at most `max_waiting_bytes` waiting; a record beyond that is not kept this time.
     explicit UnpublishedRecords(std::size_t max_waiting_bytes) noexcept : max_waiting_bytes_(max_waiting_bytes) {}
 
-    // Copies the record, under no lock. False where there is no room or no memory; true and nothing is copied where a
-    // record no worse is here.
+    // Copies the record, without a lock. Returns false if there is no room or no memory. Returns true and copies
+    // nothing if a record of at least this rank is here.
     bool offer(const ContentKey& key, std::uint32_t rank, ByteSpan record) noexcept;
 
-    // The best record of the key; false where there is none.
+    // Finds the best record of the key. Returns false if there is none.
     bool find(const ContentKey& key, Record* record) const noexcept;
 
-    // Bytes of records that are not written yet, including those that were taken.
+    // The bytes of records that are not written yet, including those that were taken.
     std::size_t waiting_bytes() const noexcept { return waiting_bytes_.load(std::memory_order_relaxed); }
 
-    // All that waits, in the order it came. It is found as before. Call one of the next two for each record.
+    // Takes all waiting records, in the order they came; find() still finds them. Call one of the next two for each
+    // record.
     std::vector<Waiting> take() noexcept;
     void set_written(const Waiting& record, const Written& written) noexcept;
-    void drop(const Waiting& record) noexcept;  // it cannot be written
-    // Those written are found elsewhere from now on.
+    void drop(const Waiting& record) noexcept;  // if it cannot be written
+    // Forgets written records, which are found elsewhere from now on.
     void forget_written() noexcept;
 
   private:
@@ -75,7 +76,7 @@ class UnpublishedRecords {
     mutable std::mutex mutex_;
     Records records_;  // by the lower half of the hash
     std::vector<Waiting> waiting_;
-    // Nobody needs the lock where there is nothing.
+    // Makes the lock needless if there is no record.
     std::atomic<std::size_t> num_records_{0};
     std::atomic<std::size_t> waiting_bytes_{0};
 };
