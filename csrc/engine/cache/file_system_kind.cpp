@@ -10,7 +10,7 @@
 namespace fastload {
 namespace {
 
-// As statfs() tells them: man 2 statfs, and the kernel's linux/magic.h.
+// Numbers that statfs() gives: man 2 statfs, and the kernel's linux/magic.h.
 constexpr std::uint32_t kFuse = 0x65735546;
 constexpr std::uint32_t kServed[] = {
     0x6969,      // NFS

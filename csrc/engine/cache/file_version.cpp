@@ -28,8 +28,8 @@ static_assert(sizeof(Stamp) <= sizeof(RecordStamp));
 // A path without empty and "." parts: the same file may be named with them or without.
 class AbsolutePath {
   public:
-    // Begins with `path`; a relative one is in `directory`, or in the thread's current one if that is null. False where
-    // there is no absolute path.
+    // Begins with `path`; a relative one lies in `directory`, or in the thread's current one if that is null. Returns
+    // false if there is no absolute path.
     bool begin(ByteSpan path, const WorkingDirectory* directory) noexcept {
         if (path.is_empty()) return false;
         if (path[0] == '/') return append(path);
@@ -77,7 +77,7 @@ bool find_stat(const SystemPath& file, struct stat* found) noexcept {
     return result == 0;
 }
 
-// Opening a file makes a client ask its file server, instead of telling what it remembers.
+// Opens the file, so that a client asks its file server instead of answering from memory.
 bool find_opened_facts(const SystemPath& file, FileFacts* facts) noexcept {
     const UniqueFd opened(::openat(file.directory, file.name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
     struct stat found = {};

@@ -21,33 +21,33 @@ struct FileVersion {
     FileFacts facts;
 };
 
-// A hash of the steps that were applied to an image before it was kept; all 0: none.
+// A hash of the steps that were applied to an image before it was kept; all 0 if there were none.
 using StepsHash = std::array<std::uint8_t, 16>;
 
-// The absolute path, as it is written, of a file that is named in `directory`; null: in the thread's current one.
-// Empty where there is none, or without memory.
+// Returns the absolute path, as it is written, of a file that is named in `directory`, or in the thread's current one
+// if that is null. Returns an empty path if there is none, or without memory.
 std::string absolute_path(ByteSpan path, const WorkingDirectory* directory) noexcept;
 
-// The key of the file's record. False where there is no absolute path.
+// Finds the key of the file's record. Returns false if there is no absolute path.
 bool find_file_key(const HashKey& secret, ByteSpan path, const WorkingDirectory* directory, const StepsHash& steps,
                    ContentKey* key) noexcept;
 
-// The metadata of the regular file at `path`, and what it is worth. A file server is asked anew. False where there is
-// no such file.
+// Finds the metadata of the regular file at `path`, and what they are worth. Asks a file server anew. Returns false if
+// there is no such file.
 bool find_file_facts(ByteSpan path, const WorkingDirectory* directory, FileSystemKinds* file_systems, FileFacts* facts,
                      FileSystemKind* kind) noexcept;
 
-// A record's statement about the file that it was made of, and reading it again.
+// Write and read the stamp of a record, which describes the file that it was made of.
 RecordStamp stamp_of(const HashKey& secret, const FileFacts& facts, ByteSpan contents) noexcept;
 FileFacts facts_in(const RecordStamp& stamp) noexcept;
 bool is_of_contents(const HashKey& secret, const RecordStamp& stamp, ByteSpan contents) noexcept;
 
-// The rank of a file's record: of two records of a path, the one with the later change is better.
+// Returns the rank of a file's record: for one path, the record with the later change is better.
 constexpr std::uint32_t rank_of(const FileFacts& facts) noexcept {
     return static_cast<std::uint32_t>(facts.ctime_ns / 1'000'000'000);
 }
 
-// Whether all checks of the record hold. `kind` is coefficients or pixels.
+// Returns whether all checks of the record hold. `kind` is coefficients or pixels.
 bool is_whole_file_record(RecordKind kind, const HashKey& secret, const ContentKey& key, ByteSpan record) noexcept;
 
 }  // namespace fastload

@@ -11,9 +11,9 @@
 namespace fastload {
 
 // Note [index records]
-// A record is the output of EntropyIndex::pack() followed by 8 bytes that depend on all of it and on the key.
-// The key is the hash of the whole file, under a secret of the process or of the store, and its length. So an index is
-// of exactly these bytes, whatever name they have, and a file that was written anew is simply another one.
+// A record is the output of EntropyIndex::pack() followed by 8 bytes that depend on all of it and on the key. The key
+// is the hash of the whole file, under a secret of the process or of the store, and its length. So an index belongs to
+// exactly these bytes, whatever their file is called, and a rewritten file is simply another one.
 
 constexpr std::size_t kIndexCheckBytes = 8;
 
@@ -21,7 +21,7 @@ inline std::uint64_t index_check_of(const HashKey& secret, const ContentKey& key
     return content_sum(secret, packed) ^ key.hash.high;
 }
 
-// Sets *packed to what is before the check of a record that is whole; false for any other.
+// Sets *packed to the bytes before the check if the record is whole. Returns false for any other record.
 inline bool open_index_record(const HashKey& secret, const ContentKey& key, ByteSpan record,
                               ByteSpan* packed) noexcept {
     if (record.size() <= kIndexCheckBytes) return false;

@@ -19,7 +19,7 @@ OpenedRecords::OpenedRecords(std::string name, std::shared_ptr<const RecordFile>
     places_.reserve(size);
     ranks_.reserve(size);
     for (const DirectoryEntry& entry : directory.entries) {
-        // Others cannot be named here. None is that large or lies that far in what this program writes.
+        // Skips entries that do not fit in these bits. This program writes none so large or so far.
         if (entry.size >> kSizeBits != 0 || entry.offset >> (67 - kSizeBits) != 0) continue;
         tags_.push_back(entry.hash.low);
         places_.push_back(entry.offset / 8 << kSizeBits | entry.size);

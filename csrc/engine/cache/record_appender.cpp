@@ -13,7 +13,7 @@ namespace {
 constexpr std::uint64_t kMinStep = std::uint64_t{1} << 20;
 constexpr std::uint64_t kMaxStep = std::uint64_t{64} << 20;
 constexpr std::uint64_t kPageBytes = 4096;
-// An entry of a .dir is not much smaller than an index. While a new .dir is written, the one before is still there.
+// An entry of a .dir is not much smaller than an index. While a new .dir is written, the old one is still there.
 constexpr std::uint64_t kLeastRecordBytes = 256;
 constexpr std::uint64_t kDirectoriesAtOnce = 2;
 
@@ -47,12 +47,12 @@ int RecordAppender::begin_file() {
 }
 
 std::uint64_t RecordAppender::needed_bytes(std::uint64_t record_bytes, std::uint64_t records) noexcept {
-    // The last step's directory is reckoned twice: as it is and as it may be.
+    // Counts the directory of the last step twice: as it is and as it may become.
     return record_bytes + record_bytes / (kLeastRecordBytes / (kDirectoriesAtOnce * sizeof(DirectoryEntry))) +
            directory_bytes(records) + kPageBytes;
 }
 
-// Whether a step of so many bytes of records fits, with their part of a directory and that as it is.
+// Returns whether a step of this many record bytes fits, with its part of a directory and the present directory.
 bool RecordAppender::has_room(const FolderFiles& files, std::uint64_t step) const noexcept {
     const std::uint64_t entries_bytes = kDirectoriesAtOnce * sizeof(DirectoryEntry) * (step / kLeastRecordBytes + 1);
     const std::uint64_t own_bytes = files.kind_bytes + directory_bytes(entries_.size()) + step + entries_bytes;
@@ -61,7 +61,7 @@ bool RecordAppender::has_room(const FolderFiles& files, std::uint64_t step) cons
     return own_bytes <= (is_merging_ ? all : room_for(place_.kind, place_.max_bytes, other_bytes));
 }
 
-// Reserved under the store's lock, so that several processes together stay within its bytes.
+// Reserves under the store's lock, so that several processes together stay within its bytes.
 int RecordAppender::make_room(std::uint64_t bytes) {
     const std::uint64_t needed_end = writer_.end() + bytes;
     if (needed_end <= granted_end_) return 0;
@@ -114,7 +114,7 @@ int RecordAppender::publish(std::shared_ptr<const OpenedRecords>* opened) {
     directory.covered_bytes = writer_.end();
     directory.entries = entries_;
     keep_best(&directory.entries);
-    // Before the directory: it must name nothing that is not on disk.
+    // Syncs before the directory is written: it must name nothing that is not on disk.
     if (const int error = writer_.sync(); error != 0) return error;
     if (const int error = write_record_directory(place_.folder, writer_.name(), place_.kind,
                                                  decoder_revision(place_.kind), *place_.key, directory);
@@ -137,7 +137,7 @@ int RecordAppender::publish_for_good(std::shared_ptr<const OpenedRecords>* opene
 void RecordAppender::close() noexcept {
     if (!writer_.is_open()) return;
     FolderLock lock;
-    // Without the lock what was reserved stays until somebody opens the store.
+    // Without the lock, reserved space stays until somebody opens the store.
     if (FolderLock::take(place_.folder, "lock", true, &lock) == 0) {
         const bool is_published = !is_missing(place_.folder, FileName(writer_.name(), ".dir").c_str());
         static_cast<void>(is_published ? writer_.trim()

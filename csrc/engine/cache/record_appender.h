@@ -1,4 +1,4 @@
-// Writes new records into files of a store, one after the other, within the store's bytes.
+// Writes new records into files of a store in turn, within the store's bytes.
 #pragma once
 
 #include <cstddef>
@@ -16,37 +16,37 @@
 
 namespace fastload {
 
-// Not a system error: the store's own bytes are used up.
+// Not a system error: the store's bytes are used up.
 constexpr int kStoreIsFull = -1;
 
-// Not thread-safe. A file is made with the first record, and nobody else sees a record before publish().
+// Not thread-safe. The first record creates a file, and nobody else sees a record before publish().
 class RecordAppender {
   public:
-    // `is_merging`: what is copied takes less room afterwards, so it may use all bytes of the store.
+    // With `is_merging` it may use all bytes of the store, because the copied records take less room afterwards.
     RecordAppender(const StorePlace& place, std::uint64_t max_file_bytes, bool is_merging = false) noexcept
         : place_(place), max_file_bytes_(max_file_bytes), is_merging_(is_merging) {}
     RecordAppender(const RecordAppender&) = delete;  // its file has one writer
     RecordAppender& operator=(const RecordAppender&) = delete;
     ~RecordAppender() { close(); }
 
-    // EFBIG: the file is full; publish it, close() it, and come again. Else kStoreIsFull, or the system's error. May
-    // throw std::bad_alloc, with nothing changed.
+    // Appends a record. Returns EFBIG if the file is full: publish() it, close() it and call again. Otherwise returns
+    // 0, kStoreIsFull or the system's error. May throw std::bad_alloc, with nothing changed.
     int append(const ContentKey& key, std::uint32_t rank, ByteSpan record, RecordPlace* written);
 
-    // Syncs the file and has the directory name its records. *opened knows all records of the file then.
-    // Nothing new: 0, and *opened is null. May throw std::bad_alloc, as if it had failed.
+    // Syncs the file and writes its records into the directory. *opened then knows all records of the file; it is null,
+    // and the result 0, if there is nothing new. May throw std::bad_alloc, which counts as a failure.
     int publish(std::shared_ptr<const OpenedRecords>* opened);
 
-    // The same for a file that never changes again: first gives back what was reserved. Call close() afterwards.
+    // The same for a file that never changes again: first gives back reserved space. Call close() afterwards.
     int publish_for_good(std::shared_ptr<const OpenedRecords>* opened);
 
-    // Gives back what was reserved, or the whole file where nothing of it is published. The next record begins another
-    // one. Unpublished records are lost.
+    // Gives back reserved space, or the whole file if none of it is published. The next record begins another file.
+    // Unpublished records are lost.
     void close() noexcept;
-    // In a process forked since: closes the file, and no more.
+    // Only closes the file, in a process forked since.
     void close_descriptor() noexcept { writer_.close_descriptor(); }
 
-    // The store's bytes that records of `record_bytes` in files need, their directory included.
+    // Returns the bytes of the store that records of `record_bytes` in files need, including their directory.
     static std::uint64_t needed_bytes(std::uint64_t record_bytes, std::uint64_t records) noexcept;
 
     bool is_open() const noexcept { return writer_.is_open(); }
@@ -67,10 +67,10 @@ class RecordAppender {
     const bool is_merging_;
     RecordFileWriter writer_;
     std::shared_ptr<const RecordFile> file_;
-    std::vector<DirectoryEntry> entries_;  // those published in order, then the others as they came
+    std::vector<DirectoryEntry> entries_;  // published ones in order, then the others as they came
     std::size_t num_published_ = 0;
     std::uint64_t generation_ = 0;
-    std::uint64_t granted_end_ = 0;  // so far the store's bytes allow it
+    std::uint64_t granted_end_ = 0;  // the end that the store's bytes allow
     std::uint64_t unpushed_bytes_ = 0;
     std::uint64_t bytes_written_ = 0;
 };

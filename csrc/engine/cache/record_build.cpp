@@ -36,7 +36,7 @@ bool RecordBuild::put(const ContentKey& key, std::uint32_t rank, ByteSpan record
     return error_ == 0;
 }
 
-// With the mutex.
+// Call it with the mutex.
 int RecordBuild::append(const ContentKey& key, std::uint32_t rank, ByteSpan record) {
     const auto now = std::chrono::steady_clock::now();
     if (appender_.is_open() && now - file_begin_ > kMaxFileAge) publish_file();
@@ -56,7 +56,7 @@ void RecordBuild::finish() noexcept {
     publish_file();
 }
 
-// With the mutex. Whatever the error, the file is closed: an unpublished one is removed.
+// Call it with the mutex. Closes the file after any error; an unpublished file is removed.
 void RecordBuild::publish_file() noexcept {
     int error = ENOMEM;
     std::shared_ptr<const OpenedRecords> opened;

@@ -14,28 +14,28 @@
 namespace fastload {
 
 // One build by one process, see Note [kinds of records]. A file is published once, when it is complete: it is large
-// enough, five minutes old, or the build ends. A process that is killed loses the file that it was writing; the next
+// enough or five minutes old, or the build ends. A process that is killed loses the file that it was writing; the next
 // build removes it. Thread-safe.
 class RecordBuild {
   public:
-    // Removes what killed builds have left. `records` is the store, of whose folder all files may take `max_bytes`.
-    // `max_file_bytes`: 0 for the kind's own.
+    // Removes the remains of killed builds. `records` is the store; all files in its folder may take `max_bytes`
+    // together. `max_file_bytes` is 0 for the kind's own limit.
     RecordBuild(std::shared_ptr<const BuiltRecords> records, std::uint64_t max_bytes, std::uint64_t max_file_bytes = 0);
     RecordBuild(const RecordBuild&) = delete;  // its file has one writer
     RecordBuild& operator=(const RecordBuild&) = delete;
 
     const BuiltRecords& records() const noexcept { return *records_; }
 
-    // Appends the record; other threads wait meanwhile. False where it is not kept: it is too large, or error() says
-    // why nothing more is.
+    // Appends the record; other threads wait meanwhile. Returns false if it is not kept: it is too large, or error()
+    // says why nothing more is kept.
     bool put(const ContentKey& key, std::uint32_t rank, ByteSpan record) noexcept;
 
-    // Publishes the file that is being written. Where that fails, its records may be lost.
+    // Publishes the file that is being written. If that fails, its records may be lost.
     void finish() noexcept;
 
-    // The first error: the system's, or kStoreIsFull; 0: none.
+    // The first error: the system's or kStoreIsFull; 0 if there is none.
     int error() const noexcept;
-    // The records that are published, at least.
+    // The least number of records that are published.
     std::uint64_t num_records() const noexcept;
     std::uint64_t bytes_written() const noexcept;
 
@@ -45,7 +45,7 @@ class RecordBuild {
 
     const std::shared_ptr<const BuiltRecords> records_;
     mutable std::mutex mutex_;
-    // Under the mutex.
+    // Guarded by the mutex.
     RecordAppender appender_;
     std::chrono::steady_clock::time_point file_begin_;
     std::uint64_t num_records_ = 0;

@@ -16,7 +16,7 @@
 namespace fastload {
 namespace {
 
-// A file whose writer lives no more, and which stays locked as long as this object is there.
+// A file of a dead writer, locked for as long as this object lives.
 struct ClosedFile {
     std::string name;
     RecordFile file;
@@ -38,7 +38,7 @@ std::vector<ClosedFile> closed_files(const StorePlace& place) {
         if (RecordFile::open(place.folder, name, place.kind, revision, &file.file, &error) ==
                 RecordFileVerdict::kGood &&
             file.file.try_lock() &&
-            // After the lock: the writer may have written a last directory before it ended.
+            // Read after the lock is taken: the writer may have written a last directory before it ended.
             read_record_directory(place.folder, name, place.kind, revision, *place.key, &file.directory, &error) ==
                 RecordFileVerdict::kGood &&
             file.directory.id == file.file.id()) {
@@ -49,8 +49,8 @@ std::vector<ClosedFile> closed_files(const StorePlace& place) {
     return closed;
 }
 
-// Leaves the smallest ones, no more than `most`: as many as one new file can take the place of, which is there before
-// they go.
+// Keeps the smallest files in the list, at most `most`: as many as one new file can replace, which exists before they
+// go.
 int leave_what_has_room(const StorePlace& place, std::size_t most, std::vector<ClosedFile>* files) {
     FolderFiles listed;
     if (const int error = list_record_files(place.folder, place.kind, &listed); error != 0) return error;
@@ -85,7 +85,7 @@ int copy_records(const std::vector<MergedEntry>& entries, RecordAppender* merged
         RecordHead head;
         int error = 0;
         const bool is_read = from.file->read(from.place(), {buffer.data(), buffer.size()}, &head, &error);
-        // Damaged records, and those that the disk cannot read, are left out.
+        // Leaves out damaged records and records that the disk cannot read.
         if (error != 0 && error != EIO) return error;
         if (!is_read || !(head.key.hash == from.hash)) continue;
         RecordPlace place;
@@ -107,8 +107,8 @@ int merge_records(const StorePlace& place, std::size_t max_files) {
     if (files.size() < 2) return 0;
     RecordAppender merged(place, std::numeric_limits<std::uint64_t>::max(), true);
     if (const int error = copy_records(best_entries(files), &merged); error != 0) return error;
-    // A .dat without its .dir means nothing, nor does a .dir without its .dat. Files that cannot be removed now are
-    // merged again or removed by the next process.
+    // A .dat without its .dir means nothing, nor does a .dir without its .dat. The next process merges or removes files
+    // that cannot be removed now.
     for (const char* ending : {".dir", ".dat"}) {
         for (const ClosedFile& file : files) {
             static_cast<void>(unlink_in_folder(place.folder, FileName(file.name, ending).c_str()));

@@ -1,4 +1,4 @@
-// Puts many small files of a store together.
+// Merges many small files of a store.
 #pragma once
 
 #include <cstddef>
@@ -8,9 +8,9 @@
 namespace fastload {
 
 // If more than `max_files` files have no writer any more, merges the smallest of them into one, as many as the store's
-// bytes allow; the best record of each key stays. Files of writers that live are left alone, and another process
-// that merges is left to it. Readers of an old file go on. Returns the system error that ended it; 0: none. May
-// throw std::bad_alloc; the store is whole then.
+// bytes allow; the best record of each key stays. Leaves files of living writers alone, and does nothing while another
+// process merges. Readers of an old file go on. Returns the system error that ended it, or 0. May throw std::bad_alloc;
+// the store is whole then.
 int merge_records(const StorePlace& place, std::size_t max_files);
 
 }  // namespace fastload

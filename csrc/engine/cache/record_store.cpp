@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kMaxClosedFiles = 8;
 // The most bytes of records that wait to be written.
 constexpr std::size_t kMaxWaitingBytes = std::size_t{64} << 20;
-// Then the thread that writes is woken.
+// From this many bytes on, the writing thread is woken.
 constexpr std::size_t kManyWaitingBytes = std::size_t{1} << 20;
 constexpr std::chrono::milliseconds kWritingInterval{500};
 constexpr std::chrono::seconds kRefreshInterval{2};
@@ -155,7 +155,7 @@ void RecordStore::write(const UnpublishedRecords::Waiting& record) {
         return stop_keeping(error);
     }
     write_error_.store(0, std::memory_order_relaxed);  // there is room again
-    // The first one that is not published.
+    // Set for the first record that is not published.
     if (next_publishing_ == Clock::time_point()) next_publishing_ = Clock::now() + publishing_interval_;
     unpublished_.set_written(record, {appender_.file(), place});
 }
@@ -165,7 +165,7 @@ void RecordStore::publish() {
     std::shared_ptr<const OpenedRecords> opened;
     if (const int error = appender_.publish(&opened); error != 0) {
         stop_keeping(error);
-        // The written records do not exist for others: they only take space.
+        // Other processes cannot see the written records, which only take space.
         unpublished_.forget_written();
         appender_.close();
         remove_what_is_left();
@@ -188,15 +188,15 @@ void RecordStore::replace_in_snapshot(std::shared_ptr<const OpenedRecords> file)
     set_snapshot(std::move(changed));
 }
 
-// Looks for what others have published, if anything in the folder has changed.
+// Looks for records that others have published, if anything in the folder has changed.
 void RecordStore::refresh() {
     next_refresh_ = Clock::now() + kRefreshInterval;
     std::int64_t time = 0;
-    // From before the listing: what comes during it is seen the next time.
+    // The time before the listing: changes during it are seen the next time.
     if (find_folder_time(folder_.get(), &time) != 0) return stop_keeping(ENOENT);
     if (time == folder_time_) return;
     const std::shared_ptr<const RecordSnapshot> before = snapshot();
-    // A change within the same tick of the file system's clock would not show itself.
+    // A second change in the same tick of the file system's clock would go unnoticed.
     bool is_settled =
         std::chrono::system_clock::now().time_since_epoch() - std::chrono::nanoseconds(time) > kRefreshInterval;
     for (int listing = 0; listing < kListings; ++listing) {
@@ -223,7 +223,7 @@ void RecordStore::refresh() {
             }
             is_whole = is_whole && error != ENOENT;
             if (error == 0 || error == ENOENT || error == EBADMSG) continue;
-            // The system refuses for now: what is known of it stays, and it is looked at again.
+            // The system refuses for now: the known records stay, and the next look tries again.
             is_settled = false;
             if (known != before->files.end()) after->files.push_back(*known);
         }
@@ -243,7 +243,7 @@ void RecordStore::set_snapshot(std::shared_ptr<const RecordSnapshot> snapshot) n
     snapshot_.swap(snapshot);
 }
 
-// Removes what killed processes have left, and merges many small files.
+// Removes the remains of killed processes, and merges many small files.
 void RecordStore::tidy() {
     remove_what_is_left();
     merge_records(place_, kMaxClosedFiles);
@@ -264,7 +264,7 @@ void RecordStore::stop_keeping(int error) noexcept {
 
 bool RecordStore::find_record(const ContentKey& key, StoredRecord* record) const noexcept {
     if (reads_.error() != 0 || is_removed(key)) return false;
-    // In this order: what is published meanwhile is found in one of them.
+    // In this order, a record that is published meanwhile is found in one of them.
     UnpublishedRecords::Record own;
     const bool is_own = unpublished_.find(key, &own);
     const std::shared_ptr<const RecordSnapshot> now = snapshot();
@@ -275,7 +275,7 @@ bool RecordStore::find_record(const ContentKey& key, StoredRecord* record) const
                                        : StoredRecord(key, own.written.place, std::move(own.written.file), &reads_);
         return true;
     }
-    // A file of somebody else's may name a larger record than any of the kind.
+    // Another process may have written a file that names a larger record than the kind allows.
     if (opened == nullptr || found.place.size > kMaxRecordBytes) return false;
     *record = StoredRecord(key, found.place, opened->file(), &reads_);
     return true;
@@ -295,7 +295,8 @@ bool RecordStore::put(const ContentKey& key, std::uint32_t rank, ByteSpan record
     FoundRecord found;
     if (snapshot()->find(key.hash, &found) != nullptr && found.rank >= rank) return true;
     const bool is_kept = unpublished_.offer(key, rank, record);
-    // Without the lock that the thread waits with: where it misses this, the next one wakes it, or its own time.
+    // Notifies without the lock of the waiting thread. If the thread misses this, the next notification or its own
+    // time-out wakes it.
     if (unpublished_.waiting_bytes() >= kManyWaitingBytes) asked_.notify_one();
     return is_kept;
 }
@@ -306,7 +307,7 @@ void RecordStore::remove(const ContentKey& key) noexcept {
     try {
         removed_.insert(key.hash.low);
     } catch (const std::bad_alloc&) {
-        return;  // it is found wrong again
+        return;  // the record will be found wrong again
     }
     has_removed_.store(true, std::memory_order_relaxed);
 }
@@ -318,7 +319,7 @@ bool RecordStore::is_removed(const ContentKey& key) const noexcept {
 }
 
 std::uint64_t RecordStore::overhead_bytes() const noexcept {
-    // Its head and what fills it up, and twice its place in a directory.
+    // The head and the padding of a record, and twice its entry in a directory.
     return record_file_bytes(0) + 8 + 2 * sizeof(DirectoryEntry);
 }
 

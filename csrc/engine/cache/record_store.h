@@ -1,4 +1,4 @@
-// The entropy indexes in a store on disk that several processes use, as one of them sees it.
+// The entropy indexes in a store on disk that several processes share, as one of them sees it.
 #pragma once
 
 #include <atomic>
@@ -25,28 +25,29 @@
 namespace fastload {
 
 struct StoreCounters {
-    std::uint64_t records = 0;       // that can be found; one that several files have counts in each
-    std::uint64_t memory_bytes = 0;  // of where they lie
+    std::uint64_t records = 0;       // that can be found; a record in several files counts in each
+    std::uint64_t memory_bytes = 0;  // for the places of the records
     std::uint64_t bytes_read = 0;
     std::uint64_t bytes_written = 0;  // by this process
-    std::uint64_t damaged = 0;        // records that could not be read, or were not of the key their directory says
-    int write_error = 0;              // why nothing is kept any more: of the system, or kStoreIsFull
-    int read_error = 0;               // why nothing is looked for any more
+    std::uint64_t damaged = 0;        // records that could not be read, or have another key than their directory says
+    int write_error = 0;              // the reason why nothing is kept any more: a system error, or kStoreIsFull
+    int read_error = 0;               // the system error after which nothing is looked for
 };
 
 // Note [record store]
-// Look-ups go through a snapshot of the directories on disk and through the records of this process that are not
-// published yet; no lock is held during a look-up on disk. put() only leaves a record: one thread, in which the owner
-// calls run(), writes it, publishes what is written (after 1, 2, 4, ... and then each 60 s, at an epoch's end and at
-// the end of all) and looks for what others have published. Nothing is ever evicted: once the store's bytes are used
-// up, nothing more is kept. A process that dies loses what it has not published; the next process cuts its files and
-// removes what is left of them. Closed files are merged.
+// Look-ups use a snapshot of the directories on disk and the records of this process that are not published yet; no
+// lock is held during a look-up on disk. put() only leaves a record. One thread, in which the owner calls run(), writes
+// it, publishes written records (after 1, 2, 4, ... and then every 60 s, at the end of an epoch, and on close()) and
+// looks for records that other processes have published. Nothing is ever evicted: once the store's bytes are used up,
+// nothing more is kept. A process that dies loses its unpublished records; the next process truncates its files and
+// removes its remains. Closed files are merged.
 
-// Thread-safe, but not to be used in a process forked since, see close_after_fork().
+// Thread-safe, but not for use in a process forked since, see close_after_fork().
 class RecordStore final : public IndexRecords {
   public:
-    // `folder` has been checked: its owner can be trusted, and it can be written to if `may_write`. `max_bytes` are of
-    // all files in it, of whatever kind. `max_file_bytes`: 0 for the kind's own. May throw std::bad_alloc.
+    // The caller has checked that the owner of `folder` can be trusted and, if `may_write`, that it can be written to.
+    // `max_bytes` limits all files in it, of every kind. `max_file_bytes` is 0 for the kind's own limit. May throw
+    // std::bad_alloc.
     RecordStore(UniqueFd folder, std::unique_ptr<const HashKey> key, std::uint64_t max_bytes, bool may_write,
                 std::uint64_t max_file_bytes = 0);
     RecordStore(const RecordStore&) = delete;  // threads wait in it
@@ -55,26 +56,28 @@ class RecordStore final : public IndexRecords {
     const HashKey& key() const noexcept { return *key_; }
     const StorePlace& place() const noexcept { return place_; }
 
-    // Looks at what is on disk. 0, or the system's error. Call it before anything else. May throw std::bad_alloc.
+    // Looks at the files on disk. Returns 0 or the system's error. Call it before anything else. May throw
+    // std::bad_alloc.
     int open();
-    // Writes and publishes until close(); then all is published. One thread at a time.
+    // Writes and publishes until close(), and then publishes the rest. For one thread at a time.
     void run() noexcept;
     void close() noexcept;
-    // Does not wait: run() comes to it. The first at an epoch's beginning: what others have kept is looked for, and
-    // where there was no room, or no memory, is tried again. The second at its end: what was kept is published.
+    // Asks run() and does not wait. Call the first one at the beginning of an epoch: run() looks for records of other
+    // processes, and tries again if there was no room or no memory. Call the second one at its end: run() publishes
+    // what was kept.
     void begin_epoch() noexcept;
     void end_epoch() noexcept;
-    // Returns when all that was kept before is published, or cannot be; false after the timeout.
+    // Returns when everything kept before is published, or cannot be. Returns false after the timeout.
     bool flush(std::chrono::milliseconds timeout) noexcept;
-    // For a process forked since, maybe more than once: the parent's lock is not held for it any more. The object must
-    // be leaked, see Note [after fork]; the four functions above do nothing there.
+    // Stops holding the parent's lock in a process forked since; may be called more than once. The object must be
+    // leaked, see Note [after fork]; the four functions above do nothing there.
     void close_after_fork() noexcept { appender_.close_descriptor(); }
 
-    // The record of the key that has the highest rank. Records of this process are found at once, those that others
-    // have published after the next look at the folder.
+    // Finds the record of the key with the highest rank: records of this process at once, records published by others
+    // after the next look at the folder.
     std::size_t find(const ContentKey& key, Span<std::uint8_t> buffer) const noexcept override;
-    // Copies the record, under no lock, for the thread of run(), and waits for nothing. False: it is not kept this
-    // time.
+    // Copies the record for the thread of run(), without a lock and without a wait. Returns false if it is not kept
+    // this time.
     bool put(const ContentKey& key, std::uint32_t rank, ByteSpan record) noexcept override;
     void remove(const ContentKey& key) noexcept override;
     std::uint64_t max_bytes() const noexcept override { return room_for(place_.kind, place_.max_bytes, 0); }
@@ -86,12 +89,12 @@ class RecordStore final : public IndexRecords {
   private:
     using Clock = std::chrono::steady_clock;
 
-    // The work that run() is asked for.
+    // The work that run() has been asked for.
     struct Tasks {
         bool closes = false;
         bool refreshes = false;
         bool publishes = false;
-        std::uint64_t round = 0;  // that was asked for so far
+        std::uint64_t round = 0;  // the last one that was asked for
     };
 
     bool find_record(const ContentKey& key, StoredRecord* record) const noexcept;
@@ -119,20 +122,20 @@ class RecordStore final : public IndexRecords {
     const bool may_write_;
 
     UnpublishedRecords unpublished_;
-    // Held for a moment, while the pointer is taken or set. Not std::atomic_load(), whose locks all stores of a process
-    // share: a forked child may find them taken for ever.
+    // Held for a moment, while the pointer is read or set. Not std::atomic_load(): all stores of a process share its
+    // locks, and a forked child may find them taken for ever.
     mutable std::mutex snapshot_mutex_;
     std::shared_ptr<const RecordSnapshot> snapshot_;
 
-    // Used by open() and then by the thread of run() alone.
+    // Used only by open() and then by the thread of run().
     RecordAppender appender_;
     static constexpr std::int64_t kUnknownTime = -1;
-    std::int64_t folder_time_ = kUnknownTime;  // of the folder as it was last listed
+    std::int64_t folder_time_ = kUnknownTime;  // of the folder when it was last listed
     Clock::time_point next_refresh_;
     Clock::time_point next_publishing_;
     std::chrono::seconds publishing_interval_{1};
 
-    std::mutex tasks_mutex_;  // of the tasks and of the rounds done
+    std::mutex tasks_mutex_;  // guards the tasks and the rounds done
     std::condition_variable asked_;
     std::condition_variable done_;
     Tasks tasks_;

@@ -76,7 +76,7 @@ class UnpublishedRecords {
     mutable std::mutex mutex_;
     Records records_;  // by the lower half of the hash
     std::vector<Waiting> waiting_;
-    // Makes the lock needless if there is no record.
+    // Lets readers skip the lock if there is no record.
     std::atomic<std::size_t> num_records_{0};
     std::atomic<std::size_t> waiting_bytes_{0};
 };
