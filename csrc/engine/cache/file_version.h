@@ -32,8 +32,8 @@ std::string absolute_path(ByteSpan path, const WorkingDirectory* directory) noex
 bool find_file_key(const HashKey& secret, ByteSpan path, const WorkingDirectory* directory, const StepsHash& steps,
                    ContentKey* key) noexcept;
 
-// Finds the metadata of the regular file at `path`, and what they are worth. Asks a file server anew. Returns false if
-// there is no such file.
+// Finds the metadata of the regular file at `path` and the kind of its file system. Asks a file server anew. Returns
+// false if there is no such file.
 bool find_file_facts(ByteSpan path, const WorkingDirectory* directory, FileSystemKinds* file_systems, FileFacts* facts,
                      FileSystemKind* kind) noexcept;
 

@@ -8,7 +8,7 @@ namespace {
 
 // A free place that is larger by at most this many units is preferred to new memory: little of it is left over.
 constexpr std::size_t kNearUnits = 8;
-constexpr std::size_t kMaxArenas = 0xffff;  // one less than 16 bits can count, for kNone
+constexpr std::size_t kMaxArenas = 0xffff;  // one less than 16 bits can number, for kNone
 
 }  // namespace
 

@@ -35,7 +35,7 @@ class RecordBuild {
 
     // The first error: the system's or kStoreIsFull; 0 if there is none.
     int error() const noexcept;
-    // The least number of records that are published.
+    // A lower bound of the number of published records.
     std::uint64_t num_records() const noexcept;
     std::uint64_t bytes_written() const noexcept;
 

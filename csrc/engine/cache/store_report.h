@@ -18,11 +18,11 @@ struct StoreFileReport {
     int error = 0;            // of kFailed
     bool has_writer = false;  // a living one
     std::uint64_t records = 0;
-    std::uint64_t live_records = 0;  // records that no other file has a better one of
+    std::uint64_t live_records = 0;  // records without a better one in another file
     std::uint64_t live_bytes = 0;    // taken by live records
     std::uint64_t dead_bytes = 0;    // all others, except bytes that a living writer has not published yet
     std::uint64_t file_bytes = 0;    // of the .dat
-    std::uint64_t damaged = 0;       // records, if they were read
+    std::uint64_t damaged = 0;       // counted only if the records were read
 };
 
 // Returns whether a record of a key is whole, as far as its own checks tell.
