@@ -118,9 +118,9 @@ class Cache:
     def fill(self, loader: LoaderOfFiles, progress: bool = True) -> int:
         """Writes the records of all files that `loader` reads, as ``fastload cache build`` does.
 
-        Writes the records that this loader uses: indexes, coefficients or pixels. Files that have their records are
-        skipped, so an interrupted build goes on; finished records are published in any case. Call it before training,
-        in one process. The next epoch of the loader finds the records.
+        The loader decides which kind: indexes, coefficients or pixels. Files that have their records are skipped, so an
+        interrupted build goes on; finished records are published in any case. Call it before training, in one process.
+        The next epoch of the loader finds the records.
 
         Args:
             loader: fastload.DataLoader over files, with this cache or another one.
