@@ -1,1 +1,1 @@
-"""Threads of this process in the place of torch's worker processes, for whatever runs in Python."""
+"""Threads of this process instead of torch's worker processes, for everything that runs in Python."""

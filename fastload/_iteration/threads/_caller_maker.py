@@ -1,4 +1,4 @@
-"""Batches made in the calling thread by Python, where there are no workers."""
+"""Batches made by Python in the calling thread, if there are no workers."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ class _Program:
 
 
 class CallerMaker:
-    """Makes each batch when it is taken, in the calling thread. With rng="torch" the program's generators draw.
+    """Makes each batch in the calling thread when it is taken. With rng="torch" it draws from the program's generators.
 
-    Between epochs data set and stream load their states here, before anything is drawn for the next epoch: that may be
-    what the program draws from.
+    Between epochs data set and stream load their states when the maker is made, before the next epoch draws anything,
+    because they may set the program's generators.
 
     Args:
         plan: How the batches are made.
-        threads: What the loader keeps of its iterations in Python.
+        threads: The loader's record of its iterations in Python.
     """
 
     takes_keys = True
@@ -77,9 +77,9 @@ class CallerMaker:
         self._resume_point = resume_point if resume_point is not None and resume_point.is_in_epoch else None
         self._replay = None
         if resume_point is not None and plan.rng == "torch":
-            # What was drawn from the program's generators is drawn from here again.
+            # Batches that are made again draw here what they drew from the program's generators before.
             self._replay = ProgramReplay(resume_point.saved.generators)
-        draws = self._draws_of(plan, resume_point) if plan.has_states else None  # which may put generators into place
+        draws = self._draws_of(plan, resume_point) if plan.has_states else None  # may restore generators
         stream: RandomStream
         if self._generators is None:
             stream = TorchStream(generator_of_thread, is_of_process=True)
@@ -87,7 +87,7 @@ class CallerMaker:
             stream = SampleStream(plan.position, self._generators, held_generators(tuple(plan.code)))
         self._fetcher = plan.make_fetcher(stream, None, plan.code)
         self._places = None if draws is None else WorkerPlaces(draws, self._fetcher, self._replaying)
-        self._beginning: GeneratorSnapshot | None = None  # where it stood when the epoch began, where that is known
+        self._beginning: GeneratorSnapshot | None = None  # the position at which the epoch began, if it is known
         self._request: Request | None = None
         self._made: MadeBatch | None = None
         is_between = resume_point is not None and not resume_point.is_in_epoch
@@ -112,7 +112,7 @@ class CallerMaker:
     def begin_epoch(self, start: EpochStart) -> None:
         self._key, self._first, self._num_replayed = start.key, start.first, start.num_replayed
         self._next_number = start.first
-        # What was asked of the worker before the batch of that number, where the position cannot be had later.
+        # A batch's number and the position before it, if the position cannot be had later.
         self._before: tuple[int, GeneratorSnapshot | None] | None = None
         with self._drawing():
             if self._places is not None:
@@ -131,8 +131,8 @@ class CallerMaker:
         return True
 
     def take(self) -> MadeBatch | None:
-        """See BatchMaker. After an interrupt the batch is made again, of the same indices; a stream's samples are taken
-        only once."""
+        """Makes the requested batch. After an interrupt it is made again of the same indices, but a stream's samples
+        are taken only once."""
         if self._made is None and self._request is not None:
             if self._loader_threads.num_closes != self._num_closes:
                 raise closed_error()
@@ -145,7 +145,7 @@ class CallerMaker:
     def _fetched(self, request: Request) -> MadeBatch:
         is_first = self._next_number == self._first
         if self._fetcher.is_stateful and not is_first and self._known_before(self._next_number) is None:
-            # Once it has begun with the batch, the position before that cannot be had.
+            # The position before a batch cannot be had once the batch is begun.
             self._before = self._next_number, self._snapshot()
         try:
             batch = self._fetch(request)
@@ -163,7 +163,7 @@ class CallerMaker:
             return self._fetcher.fetch(request.item, request.python_key, 0, lambda: False)
 
     def _replayed(self, request: Request) -> MadeBatch:
-        """Makes a batch that was handed out before; what it raises was raised, too."""
+        """Makes a batch that was handed out before. Its errors are ignored, because they were raised before, too."""
         try:
             with self._replaying():
                 self._fetch(request)
@@ -182,7 +182,7 @@ class CallerMaker:
 
     @contextlib.contextmanager
     def _drawing(self) -> Iterator[None]:
-        """In it Python draws from what the batches draw from."""
+        """Enters the generators that the batches draw from."""
         if self._generators is None:
             yield
             return
@@ -219,7 +219,7 @@ class CallerMaker:
         return self._before[1] if self._before is not None and self._before[0] == number else None
 
     def _snapshot(self) -> GeneratorSnapshot | None:
-        """Returns where it stands now, where that is known at any time."""
+        """Returns the current position; None: it is not known."""
         if self._places is None:
             return None
         with self._drawing():
@@ -237,7 +237,7 @@ class CallerMaker:
 
 
 class _Failed(PythonBatch):
-    """What came instead of a batch."""
+    """A batch that failed: its error is raised when it is opened."""
 
     def __init__(self, counters: Any, forget: Any, error: BaseException, account: Any) -> None:
         super().__init__(counters, forget, account=account)

@@ -9,14 +9,14 @@ from fastload._process._locked import Locked
 
 
 class ThreadCounters(Locked):
-    """Sums by the names of LoaderStats, shared by a loader and its iterations. Thread-safe."""
+    """Sums by their names in LoaderStats, shared by a loader and its iterations. Thread-safe."""
 
     def __init__(self) -> None:
         super().__init__()
         self._counters: dict[str, Any] = {}
 
     def add(self, counters: Mapping[str, Any]) -> None:
-        """Adds numbers, and dicts of numbers by their keys."""
+        """Adds numbers, and dicts of numbers key by key."""
         with self._lock:
             self._counters = add_counters(self._counters, counters)
 
@@ -26,7 +26,7 @@ class ThreadCounters(Locked):
 
 
 def add_counters(left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str, Any]:
-    """The sums of what `left` and `right` count under the same name, in dicts at any depth."""
+    """Returns the sums of the values with the same name in `left` and `right`, in dicts at any depth."""
     merged = dict(left)
     for name, value in right.items():
         if isinstance(value, dict):

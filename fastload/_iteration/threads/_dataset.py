@@ -1,4 +1,4 @@
-"""Batches of any dataset of the user's, map-style or iterable, made as torch's fetchers make them."""
+"""Batches of any user dataset, map-style or iterable, made as torch's fetchers make them."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ NO_LOCK = contextlib.nullcontext()
 
 @dataclass(frozen=True)
 class DatasetPlan:
-    """How all threads of an iteration ask a dataset.
+    """The way in which all threads of an iteration ask a dataset.
 
     Attributes:
         is_batched: Whether the sampler gives lists.
-        drop_last: Of an iterable dataset's last batches.
-        counters: To add to.
-        lock: Held while the dataset is asked, where one thread at a time may.
-        make_guard: Of what loads the samples of a thread where bad ones are replaced or left out.
-        cache: What is kept of images that native code decodes; None: nothing.
+        drop_last: Whether incomplete last batches of an iterable dataset are dropped.
+        counters: The counters to add to.
+        lock: Held while the dataset is asked; None: several threads may ask it at once.
+        make_guard: Makes a thread's guard, which replaces bad samples or leaves them out; None: a bad sample raises.
+        cache: Cache of images that native code decodes; None: none is kept.
     """
 
     is_batched: bool
@@ -52,14 +52,14 @@ class DatasetPlan:
 def make_dataset_fetcher(
     plan: DatasetPlan, stream: RandomStream, worker_id: int | None, code: UserCode
 ) -> BatchFetcher:
-    """What one thread makes its batches with."""
+    """Returns the fetcher that makes the batches of one thread."""
     if isinstance(code.dataset, IterableDataset):
         return IterableFetcher(plan, stream, worker_id or 0, code)
     return MapFetcher(plan, stream, code)
 
 
 class _Tally:
-    """Samples and seconds of one thread, added to the counters now and then."""
+    """Samples and seconds of one thread, added to the counters once per batch."""
 
     def __init__(self, counters: ThreadCounters) -> None:
         self._counters = counters
@@ -77,7 +77,7 @@ class _Tally:
 
 
 class _DatasetFetcher:
-    """What the two have in common: how the data set is asked where it stands."""
+    """Base class of the two fetchers: loads the data set's state."""
 
     def __init__(self, plan: DatasetPlan, stream: RandomStream, code: UserCode) -> None:
         self._plan = plan
@@ -87,12 +87,11 @@ class _DatasetFetcher:
 
     @contextlib.contextmanager
     def _asking(self) -> Iterator[None]:
-        """Held while code of the data set runs."""
+        """Holds the lock and sets the random stream while code of the data set runs."""
         with self._plan.lock or NO_LOCK, self._stream.mode():
             yield
 
     def load_dataset(self, state: Any, field: str) -> None:
-        """See BatchFetcher."""
         with self._asking():
             loaded(self._code.dataset, state, f"{field}dataset_state")
 
@@ -105,20 +104,19 @@ class MapFetcher(_DatasetFetcher):
     def __init__(self, plan: DatasetPlan, stream: RandomStream, code: UserCode) -> None:
         super().__init__(plan, stream, code)
         self.is_stateful = is_stateful(code.dataset)
-        # A dataset with __getitems__ is asked for the samples of a batch all at once. torch's own Subset only passes
-        # that on, so it counts as what is in it.
+        # A dataset with __getitems__ is asked for all samples of a batch at once. torch's Subset only passes the call
+        # on, so the dataset inside it decides.
         self._takes_whole_batches = bool(getattr(innermost(code.dataset), "__getitems__", None))
         self._array = ArrayDataset(code.dataset) if holds_array(code.dataset) else None
         self._guard = None if plan.make_guard is None else plan.make_guard()
-        # Nobody else may have the list of samples.
+        # No other code may hold the list of samples.
         self._rows = None if self._takes_whole_batches else _rows_for(plan, code)
-        self._number: int | None = None  # that of the draw at hand, where draws have one
+        self._number: int | None = None  # the number of the current draw, if draws are numbered
 
     def begin_epoch(self, key: RandomKey, epoch: int) -> None:
-        """See BatchFetcher."""
+        """Does nothing: a map-style dataset has no iterator."""
 
     def user_state(self) -> UserState:
-        """See BatchFetcher."""
         try:
             with self._asking():
                 return UserState(asked(self._code.dataset, "dataset_state"))
@@ -126,10 +124,10 @@ class MapFetcher(_DatasetFetcher):
             return UserState(problem=error)
 
     def load_iterator(self, user: UserState, field: str) -> None:
-        """See BatchFetcher."""
+        """Does nothing: a map-style dataset has no iterator."""
 
     def fetch(self, indices: Any, key: RandomKey, epoch: int, is_abandoned: Callable[[], bool]) -> Any:
-        """See BatchFetcher. StopIteration of the dataset, which would end the epoch, is a RuntimeError."""
+        """Makes a batch; a StopIteration of the dataset, which would end the epoch, becomes a RuntimeError."""
         try:
             samples = [self._samples(indices, key, is_abandoned)]
         finally:
@@ -138,15 +136,14 @@ class MapFetcher(_DatasetFetcher):
         return _collated(self._plan, self._code, self._stream, samples, self._rows)
 
     def take_account(self) -> Account | None:
-        """See BatchFetcher."""
         return None if self._guard is None else self._guard.take()
 
     def _flush(self) -> None:
-        """Adds what was counted since to the counters."""
+        """Adds the counts since the last call to the counters."""
         self._tally.flush()
 
     def _names(self, indices: Any) -> Any:
-        """Of the samples of the batch at hand, for rng="sample"."""
+        """Returns the names of the batch's samples, for rng="sample"."""
         return indices
 
     def _samples(self, indices: Any, key: RandomKey, is_abandoned: Callable[[], bool]) -> Any:
@@ -164,7 +161,10 @@ class MapFetcher(_DatasetFetcher):
         return self._load_each(dataset, indices, is_abandoned)
 
     def _load_guarded(self, guard: SampleGuard, indices: Any, key: RandomKey, is_abandoned: Callable[[], bool]) -> Any:
-        """With others in the place of bad samples. A dataset's ``__getitems__`` is not asked: it fails as a whole."""
+        """Loads samples with bad ones replaced or left out.
+
+        It does not call a dataset's ``__getitems__``, which fails as a whole.
+        """
         load = functools.partial(self._load, self._code.dataset, key=key)
         if self._plan.is_batched:
             return guard.batch(self._numbered(indices, key, is_abandoned), load)
@@ -172,7 +172,7 @@ class MapFetcher(_DatasetFetcher):
         return guard.one(indices, load)
 
     def _numbered(self, indices: Any, key: RandomKey, is_abandoned: Callable[[], bool]) -> Iterator[Any]:
-        """As wanted(). What stands in for a sample has its number."""
+        """Yields from wanted() and sets the number of each draw; a sample's replacement has the sample's number."""
         for position, index in enumerate(wanted(indices, is_abandoned, self._rows)):
             self._number = key.number(position)
             yield index
@@ -189,7 +189,7 @@ class MapFetcher(_DatasetFetcher):
         return sample
 
     def _load_each(self, dataset: Any, indices: Any, is_abandoned: Callable[[], bool]) -> list[Any]:
-        """As _load() does for each; for a batch of small samples that costs more than they do."""
+        """Loads a batch's samples with one stream mode and one timer, as each costs more than a small sample."""
         samples, index = [], None
         begin = time.perf_counter()
         try:
@@ -215,7 +215,7 @@ class MapFetcher(_DatasetFetcher):
 
 
 def find_in_subsets(dataset: Any, indices: Any) -> None:
-    """Raises what a Subset of a Subset raises for a bad index: the outer one looks all of a batch up first."""
+    """Raises the error of a Subset of a Subset for a bad index: the outer one looks up the whole batch first."""
     while type(dataset) is Subset and type(dataset.dataset) is Subset:
         indices = [dataset.indices[index] for index in indices]
         dataset = dataset.dataset
@@ -232,14 +232,14 @@ class IterableFetcher(_DatasetFetcher):
         self._epoch: int | None = None
         self._items: Iterator[Any] = iter(())
         self._has_ended = False
-        self._problem: BaseException | None = None  # that the data set has raised in the place of an iterator
+        self._problem: BaseException | None = None  # raised by the data set when it was asked for an iterator
         self._rows = _rows_for(plan, code)
 
     def take_account(self) -> None:
-        """See BatchFetcher. A stream's samples are neither replaced nor left out."""
+        """Returns None: a stream's samples are neither replaced nor left out."""
 
     def fetch(self, indices: Any, key: RandomKey, epoch: int, is_abandoned: Callable[[], bool]) -> Any:
-        """See BatchFetcher; of `indices` only the number counts."""
+        """Makes a batch of as many samples as `indices` has; their values are not used."""
         self.check_begun()
         if epoch != self._epoch:
             self.begin(key, epoch)
@@ -250,7 +250,7 @@ class IterableFetcher(_DatasetFetcher):
         return _collated(self._plan, self._code, self._stream, samples, self._rows)
 
     def begin(self, key: RandomKey, epoch: int) -> None:
-        """Asks the dataset for an iterator; fetch() does so where that has not been done for `epoch`."""
+        """Asks the dataset for an iterator; fetch() calls this if the iterator of `epoch` is still missing."""
         self._stream.begin_sample(key, self._worker_id)
         try:
             with self._plan.lock or NO_LOCK, self._stream.mode():
@@ -261,15 +261,14 @@ class IterableFetcher(_DatasetFetcher):
         self._has_ended = False
 
     def begin_epoch(self, key: RandomKey, epoch: int) -> None:
-        """See BatchFetcher."""
         self._epoch = self._problem = None
         try:
             self.begin(key, epoch)
-        except BaseException as error:  # noqa: BLE001 - who asks for the first batch gets it
+        except BaseException as error:  # noqa: BLE001 - raised by check_begun() with the first batch
             self._problem = error
 
     def check_begun(self) -> None:
-        """Raises, once, what the data set has raised in the place of an iterator."""
+        """Raises, once, the error that the data set raised when it was asked for an iterator."""
         problem, self._problem = self._problem, None
         try:
             if problem is not None:
@@ -279,11 +278,10 @@ class IterableFetcher(_DatasetFetcher):
 
     @property
     def is_stateful(self) -> bool:
-        """See BatchFetcher."""
         return is_stateful(self._code.dataset) or is_stateful(self._items)
 
     def user_state(self) -> UserState:
-        """See BatchFetcher. A data set that is its own iterator is asked once."""
+        """Returns the states of the data set and its iterator; asks once if both are the same object."""
         dataset, items = self._code.dataset, self._items
         try:
             with self._asking():
@@ -293,7 +291,6 @@ class IterableFetcher(_DatasetFetcher):
             return UserState(problem=error)
 
     def load_iterator(self, user: UserState, field: str) -> None:
-        """See BatchFetcher."""
         if self._problem is None:
             with self._asking():
                 loaded(self._items, user.iterator, f"{field}fetcher_state.dataset_iter_state")
@@ -327,7 +324,7 @@ class IterableFetcher(_DatasetFetcher):
 
 
 def wanted(indices: Any, is_abandoned: Callable[[], bool], rows: BatchRows | None = None) -> Iterator[Any]:
-    """The indices of a batch, each when its sample is begun.
+    """Yields each index of a batch when its sample is begun.
 
     Raises:
         AbandonedError: The batch is not wanted any more.
@@ -343,7 +340,7 @@ def wanted(indices: Any, is_abandoned: Callable[[], bool], rows: BatchRows | Non
 
 
 def _rows_for(plan: DatasetPlan, code: UserCode) -> BatchRows | None:
-    """Those of the thread's worker, where the samples of a batch are one list of ours that default_collate gets."""
+    """Returns the rows of the thread's worker if default_collate gets the samples in a list that fastload made."""
     is_ours = plan.is_batched and plan.make_guard is None and code.collate_fn is default_collate
     return rows_of_thread() if is_ours else None
 
@@ -351,7 +348,7 @@ def _rows_for(plan: DatasetPlan, code: UserCode) -> BatchRows | None:
 def _collated(
     plan: DatasetPlan, code: UserCode, stream: RandomStream, samples: list[Any], rows: BatchRows | None
 ) -> Any:
-    """The batch of what `samples` has one of: a list, or a sample where there are no batches; it is taken out."""
+    """Returns the batch of the single item of `samples`, which it takes out: a list, or a sample without batching."""
     begin = time.perf_counter()
     try:
         with stream.mode():
@@ -363,4 +360,4 @@ def _collated(
 
 
 def _silent_end(what: str) -> RuntimeError:
-    return RuntimeError(f"{what} raised StopIteration, which would end the epoch without a word")
+    return RuntimeError(f"{what} raised StopIteration, which would end the epoch silently")

@@ -1,4 +1,4 @@
-"""One lock for each object that one thread at a time may ask, however many loaders ask it."""
+"""One lock for each object that only one thread at a time may ask, shared by all loaders."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import threading
 import weakref
 from typing import Any
 
-# By identity: equal data sets may be different ones, and many have no hash.
+# The keys are identities: different data sets may be equal, and many have no hash.
 _locks: dict[int, tuple[weakref.ref[Any], threading.RLock]] = {}
 
 
 def lock_of(item: Any) -> threading.RLock:
-    """The same one for `item` as long as it lives.
+    """Returns the lock of `item`, the same one as long as `item` lives.
 
     Raises:
-        TypeError: `item` is of a type that cannot be weakly referenced.
+        TypeError: `item` cannot be weakly referenced.
     """
     number = id(item)
     reference = weakref.ref(item, lambda _: _locks.pop(number, None))
-    return _locks.setdefault(number, (reference, threading.RLock()))[1]  # in one step
+    return _locks.setdefault(number, (reference, threading.RLock()))[1]  # atomic
 
 
-# A thread that has not come along into a child may hold one of its parent's.
+# In a child, a lock may be held by a thread of the parent, which the child does not have.
 os.register_at_fork(after_in_child=_locks.clear)

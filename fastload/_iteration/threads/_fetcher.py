@@ -12,51 +12,50 @@ from fastload._workers._worker_objects import UserCode
 
 
 class EndOfStreamError(Exception):
-    """The iterable dataset has no more for this worker."""
+    """The iterable dataset has no more samples for this worker."""
 
 
 class BatchFetcher(Protocol):
-    """Makes batches, drawing from one stream. Not thread-safe."""
+    """Makes batches and draws from one random stream. Not thread-safe."""
 
     @property
     def is_of_stream(self) -> bool:
-        """Whether the samples are those of an iterator."""
+        """Whether the samples come from an iterator."""
 
     @property
     def is_stateful(self) -> bool:
-        """Whether the data set, or its iterator, itself tells where it stands."""
+        """Whether the data set or its iterator has a state of its own."""
 
     def user_state(self) -> UserState:
-        """What they say of themselves; what they raise is in it."""
+        """Returns the states of the data set and its iterator, or the error that they raised."""
 
     def load_dataset(self, state: Any, field: str) -> None:
-        """Lets the data set load what it said; `field` is what is before the state's keys. Raises StateError."""
+        """Loads `state` into the data set; `field` is the prefix of the state's keys. Raises StateError."""
 
     def load_iterator(self, user: UserState, field: str) -> None:
-        """The same of the iterator that begin_epoch() has made."""
+        """Loads the iterator's part of `user` into the iterator that begin_epoch() made, as load_dataset() does."""
 
     def begin_epoch(self, key: RandomKey, epoch: int) -> None:
-        """Asks the data set of a stream for an iterator; what that raises comes in the place of the first batch."""
+        """Asks a stream's data set for an iterator. If that raises, the error comes instead of the first batch."""
 
     def fetch(self, indices: Any, key: RandomKey, epoch: int, is_abandoned: Callable[[], bool]) -> Any:
-        """A whole batch, or one sample where there are no batches.
+        """Makes a whole batch, or one sample if the loader does not batch.
 
         Args:
-            indices: As the sampler gave them.
-            key: Of this iteration's random numbers, where they depend on one.
-            epoch: Of the iterator.
-            is_abandoned: Asked between samples.
+            indices: The sampler's item.
+            key: Key of the epoch's random numbers, if they depend on one.
+            epoch: Number of the iterator's epoch.
+            is_abandoned: Called between samples; returns whether the batch is not wanted any more.
 
         Raises:
-            AbandonedError: `is_abandoned` said so.
-            EndOfStreamError: There is no more of a stream.
+            AbandonedError: `is_abandoned` returned True.
+            EndOfStreamError: The stream has ended.
             Exception: Whatever the dataset and collate_fn raise.
         """
 
     def take_account(self) -> Account | None:
-        """Of the samples since the last call, where bad ones are replaced or left out."""
+        """Returns the account of the samples since the last call; None: bad samples are not replaced or left out."""
 
 
-# Makes the one of a worker, which draws from a stream and runs the user's code. The number is the worker's; None where
-# the caller does the work.
+# Makes a worker's fetcher from its random stream, its number (None: the caller does the work) and the user's code.
 FetcherFactory = Callable[[RandomStream, "int | None", UserCode], BatchFetcher]

@@ -1,4 +1,4 @@
-"""Estimates the share of time in which the GIL is held, from looks now and then."""
+"""Estimates the share of time in which the GIL is held, from occasional samples."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import time
 from fastload import _native
 from fastload._iteration.threads._counters import ThreadCounters
 
-# A look costs a pause of 0.1 ms at most, and up to 5 ms where the GIL is held.
+# A look costs a pause of at most 0.1 ms, or up to 5 ms if the GIL is held.
 _INTERVAL_SECONDS = 0.1
-# Taking a GIL that is free needs about a microsecond.
+# Taking a free GIL needs about a microsecond.
 _HELD_SECONDS = 20e-6
 
 
@@ -17,7 +17,7 @@ class GilWatch:
     """The looks of one thread. Not thread-safe.
 
     Args:
-        counters: To add to: gil_checks, gil_held, gil_wait_seconds.
+        counters: Receives gil_checks, gil_held and gil_wait_seconds.
     """
 
     def __init__(self, counters: ThreadCounters) -> None:
@@ -25,7 +25,7 @@ class GilWatch:
         self._next = time.monotonic() + _INTERVAL_SECONDS
 
     def look(self) -> None:
-        """Called between samples; does nothing most of the time."""
+        """Checks the GIL if the last check is long enough ago. Called between samples."""
         if time.monotonic() < self._next:
             return
         waited = _native.gil_wait_seconds()

@@ -1,4 +1,4 @@
-"""What a loader keeps of its iterations in threads."""
+"""A loader's record of its iterations in threads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fastload._workers._worker_objects import UserCode, warn_of_changing_globals
 
 
 class LoaderThreads:
-    """What a loader keeps of its iterations in threads: those that run, and what all of them have counted."""
+    """A loader's record of its iterations in threads: the running ones, and the counters of all."""
 
     def __init__(self) -> None:
         self.counters = ThreadCounters()
@@ -23,14 +23,14 @@ class LoaderThreads:
         self._has_looked_at_globals = False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy of a loader begins with none and nothing counted."""
+        """Pickles as an empty record: a copy of a loader begins without iterations and counters."""
         return LoaderThreads, ()
 
     def dataset_lock(self, dataset: Any) -> AbstractContextManager[Any]:
-        """Held by who asks a dataset that is not thread-safe.
+        """Returns the lock to hold while a dataset that is not thread-safe is asked.
 
-        Loaders of the same one share it, also where they have Subsets of it; but for a dataset that cannot be weakly
-        referenced, as a list, this loader has one of its own.
+        All loaders of a dataset share its lock, also loaders of its Subsets. For a dataset that cannot be weakly
+        referenced, such as a list, this loader has a lock of its own.
         """
         try:
             return lock_of(innermost(dataset))
@@ -41,13 +41,13 @@ class LoaderThreads:
         self._groups.add(group)
 
     def look_at_globals(self, code: UserCode) -> None:
-        """Warns, once, of those that workers change."""
+        """Warns, once, of global variables that workers change."""
         if not self._has_looked_at_globals:
             self._has_looked_at_globals = True
             warn_of_changing_globals(code)
 
     def close(self) -> None:
-        """Ends every iteration and its threads; those that wait for a batch get LoaderClosedError."""
+        """Ends every iteration and its threads. An iteration that waits for a batch raises LoaderClosedError."""
         self.num_closes += 1
         groups = self._groups.all()
         for group in groups:
@@ -56,7 +56,7 @@ class LoaderThreads:
             group.close()
 
     def stats(self) -> dict[str, Any]:
-        """Counters by the names of LoaderStats."""
+        """Returns the counters by their names in LoaderStats."""
         running = [group for group in self._groups.all() if group.is_running]
         pending = [task for group in running for task in tuple(group.pending)]
         depth = sum(task.is_done for task in pending)

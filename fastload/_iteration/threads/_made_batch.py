@@ -20,10 +20,10 @@ class PythonBatch(MadeBatch):
     """A batch that Python has made in the calling thread.
 
     Args:
-        counters: To add to.
+        counters: Receives the count of delivered batches.
         forget: Called with the batch's number when the iterator holds the batch.
-        batch: As collate_fn made it.
-        account: Of bad samples in it.
+        batch: The batch as collate_fn returned it.
+        account: The account of its bad samples.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class TaskBatch(PythonBatch):
         self._is_open = False
 
     def open(self, delivery: Delivery) -> None:
-        with delivery.on_copy_stream():  # what the batch's thread gave to the device comes before it
+        with delivery.on_copy_stream():  # runs after the work that the batch's thread queued on the device
             self._take(delivery)
         super().open(delivery)
 

@@ -27,13 +27,13 @@ from fastload._workers._worker_objects import make_worker_objects
 
 
 class WorkerMaker:
-    """Makes what collate_fn makes of the samples, as torch's worker processes do, in threads.
+    """Makes batches with the user's dataset and collate_fn, as torch's worker processes do, in threads.
 
-    With rng="torch" the numbers drawn from torch's generators are those that torch's DataLoader would have drawn.
+    With rng="torch" the workers draw the same numbers from torch's generators as torch's DataLoader would.
 
     Args:
         plan: How the batches are made.
-        threads: What the loader keeps of its iterations in threads.
+        threads: The loader's record of its iterations in threads.
     """
 
     takes_keys = True
@@ -48,7 +48,7 @@ class WorkerMaker:
             functools.partial(fingerprint_of_loader, plan.code.dataset, setup.index_sampler, setup.errors)
         )
         self._plan, self._setup, self._loader_threads = plan, setup, threads
-        self._done: Task | None = None  # the task that is taken and not released
+        self._done: Task | None = None  # the task that is taken and not yet released
 
     def start(self, values: TorchValues) -> None:
         plan, setup = self._plan, self._setup
@@ -85,10 +85,10 @@ class WorkerMaker:
         setup, resumed = self._setup, start.resumed
         self._first = self._next_number = start.first
         self._done = None
-        # Where the workers stand after their last batches.
+        # The positions of the workers after their last batches.
         self._log = MomentLog(setup.num_threads, self.snapshot_every, setup.delivery.prefetch)
         self._last_number = 0
-        with contextlib.suppress(TypeError):  # it has no length, so that any batch may be the last
+        with contextlib.suppress(TypeError):  # a sampler without a length: any batch may be the last
             self._last_number = sys.maxsize if setup.is_of_stream else len(setup.index_sampler)
         next_worker = 0 if resumed is None or resumed.next_worker is None else resumed.next_worker
         self._first_worker = next_worker if setup.is_of_stream else start.first % setup.num_threads
@@ -129,7 +129,7 @@ class WorkerMaker:
         return TaskBatch(self._loader_threads.counters, functools.partial(self._forget, task), task, self._group)
 
     def _forget(self, task: Task, number: int) -> None:
-        """Notes where the worker stands after the task, and takes it out of those in flight. May be repeated."""
+        """Notes the worker's position after the task, and takes the task out of flight. May be repeated."""
         if task.is_end_of_stream:
             self._log.note(number - 1, task.worker_id, task.behind, is_end=True)
         else:

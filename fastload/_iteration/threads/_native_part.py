@@ -1,4 +1,4 @@
-"""The native part of a sample, and Pillow's where native code does not decode it, up to what Python takes over."""
+"""The native part of a sample, decoded by Pillow if native code cannot, up to the steps that Python runs."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from fastload._process._interrupts import is_interrupt
 from fastload._workers._random_stream import RandomStream
 from fastload._workers._working_directory import kept_directory
 
-# Transforms of torchvision that call the user's own code, which may look at an image's EXIF data.
+# Transforms of torchvision that call the user's code, which may look at an image's EXIF data.
 _CALLING_OTHERS = ("Compose", "Lambda", "RandomApply", "RandomChoice", "RandomOrder")
 
 
 class NotApplicableError(Exception):
-    """The native steps cannot be applied to an image; what torchvision says to it is for the caller to find out."""
+    """The native steps cannot be applied to an image; the caller runs torchvision's steps on it instead."""
 
 
 class NativePart:
@@ -48,26 +48,27 @@ class NativePart:
             cache=cache,
         )
         self._has_info = not python_part or not all(map(_ignores_info, python_part))
-        # Where nothing is done natively to an image first, what Python does to it says what is decoded.
+        # If no native step comes first, decoding is deferred: the Python steps decide how much to decode.
         is_plain = not plan.lowered.steps and plan.lowered.form.sample == "pil"
         is_active = native_tally() is not None
         self._is_deferring = is_plain and is_active
         self._image_of = image_of if is_active and pillow_obeys() else _pillow.rgb_image
         self._directory = kept_directory()
-        # Why the image made last was decoded by Pillow, or has to be; None where it was not.
+        # The reason why Pillow decoded the last image or has to; None: it was decoded natively.
         self.fallback_reason: str | None = None
         self._fallback_seconds = 0.0
 
     def image(self, file: int, index: int) -> Any:
-        """The image of file `file`, transformed natively: as NativePartPlan.lowered.form says.
+        """Returns the image of file `file`, transformed natively, in the form that NativePartPlan.lowered.form names.
 
         Args:
-            file: In the source's table.
-            index: As errors name the sample.
+            file: Number of the file in the source's table.
+            index: The sample's index, for errors.
 
         Raises:
-            SampleError: There is no image.
-            NotApplicableError: Pillow decodes it, but the steps cannot be applied to it. The stream has not moved.
+            SampleError: The file cannot be read or decoded.
+            NotApplicableError: Pillow decodes the image, but the steps cannot be applied to it. The stream has not
+                moved.
         """
         plan = self._plan
         path = plan.source.table.path_bytes(file)
@@ -100,7 +101,7 @@ class NativePart:
         return image
 
     def opened(self, file: int, index: int) -> _pillow.RgbImage:
-        """The image of file `file` as Pillow decodes it. Raises SampleError: it does not."""
+        """Returns the image of file `file` as Pillow decodes it. Raises SampleError: it cannot."""
         return self._opened(file, index, _pillow.open_rgb_in)
 
     def _opened(
@@ -118,7 +119,7 @@ class NativePart:
             self._fallback_seconds += time.perf_counter() - begin
 
     def take_counters(self) -> dict[str, Any]:
-        """Bytes read and seconds by stage since the last call."""
+        """Returns the bytes read and the seconds per stage since the last call."""
         seconds, self._fallback_seconds = self._fallback_seconds, 0.0
         counters = self._native.take_counters()
         return {**counters, "stage_seconds": {**counters["stage_seconds"], "fallback": seconds}}
@@ -136,7 +137,7 @@ class NativePart:
         except Exception as error:
             if is_interrupt(error):
                 raise
-            # The file has changed since.
+            # The file has changed since it was decoded.
             raise exception_of_pillow(error, path, index, self._fileno()) from error
 
     def _handed_over(self, pixels: NDArray[np.uint8], file: int, index: int, info: dict[Any, Any] | None) -> Any:

@@ -1,4 +1,4 @@
-"""Samples that native code begins and the user's own Python ends, fetched as those of any map-style dataset."""
+"""Samples that native code begins and the user's Python code completes, fetched as from any map-style dataset."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from fastload._workers._worker_objects import UserCode
 
 
 class NativePartFetcher(MapFetcher):
-    """Batches of the native part and the Python part of samples, in one thread.
+    """Makes batches of samples with a native part and a Python part, in one thread.
 
-    A sample that fails ends its batch: what would have come after it draws nothing, as in torch's workers. Random
-    numbers of rng="sample" belong to the files of the dataset's table, as in native batches.
+    A sample that fails ends its batch: later samples draw nothing, as in torch's workers. Random numbers of
+    rng="sample" belong to the files of the dataset's table, as in native batches.
 
     Args:
-        plan: What is made of the samples.
-        part: What native code makes of each.
-        stream: Where all of it draws from.
-        worker_id: Number of the thread, as errors tell it; None where the caller does the work.
+        plan: The way in which the dataset is asked.
+        part: The native part of each sample.
+        stream: The random stream of both parts.
+        worker_id: Number of the thread, for errors; None: the caller does the work.
         code: The Python part.
     """
 
@@ -43,7 +43,7 @@ class NativePartFetcher(MapFetcher):
         self._python_part = PythonPart(code.python_part)
         self._has_python_part = bool(code.python_part) or code.target_transform is not None
         self._counts = _Counts()
-        self._files: list[int] = []  # of the batch at hand
+        self._files: list[int] = []  # of the current batch
 
     def _names(self, indices: Any) -> Any:
         return self._files
@@ -77,7 +77,7 @@ class NativePartFetcher(MapFetcher):
         return sample
 
     def _found(self, indices: Any) -> Iterable[tuple[int, int]]:
-        """Each index with its file: each when its turn comes, or all at once, as the dataset looks them up."""
+        """Returns each index with its file, looked up one at a time or all at once, as the dataset does."""
         source = self._part.source
         numbers = map(operator.index, indices if self._plan.is_batched else [indices])
         found = ((number, source.file(number)) for number in numbers)
@@ -88,7 +88,7 @@ class NativePartFetcher(MapFetcher):
         self._stream.begin_sample(key, file, self._number)
         try:
             image = self._native.image(file, index)
-        except NotApplicableError:  # torchvision finds out, from the beginning, what is to be said or done
+        except NotApplicableError:  # torchvision's steps run from the start, and raise or succeed
             image, python_part = self._native.opened(file, index), PythonPart([self._code.transform])
         try:
             with self._counts.timer("tail"), self._plan.lock or NO_LOCK, self._stream.mode():
@@ -112,7 +112,7 @@ class NativePartFetcher(MapFetcher):
 
 
 class _Counts:
-    """What a batch adds to the counters."""
+    """The counts that a batch adds to the counters."""
 
     def __init__(self) -> None:
         self.native = self.failed = 0

@@ -11,9 +11,9 @@ from fastload._iteration._maker import TorchValues
 
 
 def pin_of(delivery: Delivery, values: TorchValues) -> Callable[[Any], Any] | None:
-    """Returns what brings a batch into page-locked memory; None: batches stay in pageable memory.
+    """Returns a function that brings a batch into page-locked memory; None: batches stay in pageable memory.
 
-    Worker threads get it, so it does not lead to the iterator.
+    Worker threads keep the function, so it must not refer to the iterator.
     """
     if delivery.device is not None:
         return delivery.pinned.pin_host_tensors

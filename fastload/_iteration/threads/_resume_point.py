@@ -1,4 +1,4 @@
-"""The position of a worker: what it draws from, and what data set and stream say of themselves."""
+"""The position of a worker: its random generators, and the states of its data set and stream."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from fastload._workers._random_stream import RandomKey
 
 @dataclass(frozen=True)
 class ResumePoint:
-    """Where a worker continues.
+    """The position at which a worker continues.
 
     Attributes:
-        saved: Its part of the state.
-        is_in_epoch: Whether it continues in an epoch; else the next one begins.
-        field: The state's field of what it draws from, for messages.
-        user_field: The state's field of what data set and stream said of themselves.
+        saved: The worker's part of the state.
+        is_in_epoch: Whether the worker continues in the middle of an epoch, instead of at the start of the next one.
+        field: Name of the state's field for the worker's generators, for messages.
+        user_field: Name of the state's field for the states of data set and stream.
     """
 
     saved: SavedWorker
@@ -33,7 +33,7 @@ class ResumePoint:
 
 
 def resume_points(saved: SavedState | None, num_workers: int) -> tuple[ResumePoint, ...] | None:
-    """Returns where each worker continues, or the caller where there is none; None: they begin."""
+    """Returns the resume point of each worker, or of the caller if there are no workers; None: nothing is resumed."""
     if saved is None or saved.workers is None:
         return None
     is_in_epoch = saved.moment == "in an epoch"
@@ -44,12 +44,12 @@ def resume_points(saved: SavedState | None, num_workers: int) -> tuple[ResumePoi
 
 
 class WorkerPlaces:
-    """Says where one worker stands. To be used in its thread alone, in which its generators are entered.
+    """Tracks the position of one worker. Use it only in the worker's thread, with the worker's generators entered.
 
     Args:
-        draws: What it draws from.
-        fetcher: What makes its batches.
-        around_iter: Held where a data set is asked for an iterator again, as it was in the run that was saved.
+        draws: The worker's generators.
+        fetcher: Makes the worker's batches.
+        around_iter: Context in which a data set is asked again for the iterator that the saved run had.
     """
 
     def __init__(
@@ -63,14 +63,14 @@ class WorkerPlaces:
         self._around_iter = around_iter
 
     def begin_epoch(self, key: RandomKey, epoch: int, resume_point: ResumePoint | None) -> GeneratorSnapshot:
-        """Begins an epoch, or goes on in it; `epoch` counts those of the iterator.
+        """Begins an epoch or continues it; `epoch` counts the iterator's epochs.
 
         Returns:
-            Where the worker stands. Where data set and stream do not tell, that is before the data set was asked for an
-            iterator: all that follows comes out the same from there.
+            The worker's position. If data set and stream have no states, this is the position before the data set was
+            asked for an iterator: everything after it comes out the same.
 
         Raises:
-            StateError: The worker cannot go on there.
+            StateError: The worker cannot continue there.
         """
         if resume_point is not None and resume_point.saved.user.is_known:
             restored = self.restore(key, epoch, resume_point)
@@ -79,29 +79,33 @@ class WorkerPlaces:
         with contextlib.nullcontext() if resume_point is None or not resume_point.is_in_epoch else self._around_iter():
             before = self._draws.copy(is_after_batch=epoch > 1)
             self._fetcher.begin_epoch(key, epoch)
-        return self._moment(is_after_batch=False) if self._fetcher.is_stateful else before
+        return self._snapshot(is_after_batch=False) if self._fetcher.is_stateful else before
 
     def restore(self, key: RandomKey, epoch: int, resume_point: ResumePoint) -> GeneratorSnapshot:
-        """As torchdata: first the data set's state, then iter(), then that of the iterator. Returns where it stands."""
+        """Loads the data set's state, calls iter(), then loads the iterator's state, as torchdata does.
+
+        Returns:
+            The worker's position.
+        """
         user, fetcher = resume_point.saved.user, self._fetcher
         fetcher.load_dataset(user.dataset, resume_point.user_field)
         with self._around_iter():
-            moment = self._draws.copy(is_after_batch=False)
+            snapshot = self._draws.copy(is_after_batch=False)
             fetcher.begin_epoch(key, epoch)
         fetcher.load_iterator(user, resume_point.user_field)
-        self._draws.set(resume_point.saved, resume_point.field)  # which all of that may have drawn from
-        return moment._replace(user=user)  # a data set need not tell it again before it is asked for a sample
+        self._draws.set(resume_point.saved, resume_point.field)  # last: the calls above may have drawn
+        return snapshot._replace(user=user)  # a data set need not give its state again before its first sample
 
     def behind_batch(self, *, is_asked: bool) -> GeneratorSnapshot | None:
-        """Where it stands behind a batch, where a state may begin there; or None."""
+        """Returns the worker's position after a batch; None: no state may begin there."""
         if not is_asked or (self._fetcher.is_of_stream and not self._fetcher.is_stateful):
             return None
-        return self._moment(is_after_batch=True)
+        return self._snapshot(is_after_batch=True)
 
     def behind_end(self) -> GeneratorSnapshot:
-        """Where it stands when its stream has ended."""
-        return self._moment(is_after_batch=True)
+        """Returns the worker's position after its stream has ended."""
+        return self._snapshot(is_after_batch=True)
 
-    def _moment(self, *, is_after_batch: bool) -> GeneratorSnapshot:
-        moment = self._draws.copy(is_after_batch=is_after_batch)
-        return moment._replace(user=self._fetcher.user_state()) if self._fetcher.is_stateful else moment
+    def _snapshot(self, *, is_after_batch: bool) -> GeneratorSnapshot:
+        snapshot = self._draws.copy(is_after_batch=is_after_batch)
+        return snapshot._replace(user=self._fetcher.user_state()) if self._fetcher.is_stateful else snapshot

@@ -1,4 +1,4 @@
-"""What a state tells of where the workers of an iteration stand."""
+"""The resume points of an iteration's workers, as a state has them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from fastload._resume._user_state import UserState
 
 @dataclass(frozen=True)
 class Span:
-    """The batches of an epoch that a state is about.
+    """The batches of an epoch that a state covers.
 
     Attributes:
-        first: With which the iteration has begun; where it goes on in an epoch, not 0.
-        first_worker: Of a stream, whose that was.
-        begins_at: With which an iteration is to begin that loads the state.
-        position: Of the first one that was not handed out.
+        first: Number of the iteration's first batch; not 0 if the iteration continues an epoch.
+        first_worker: The worker that made this batch, for a stream.
+        begins_at: Number of the batch at which an iteration that loads the state begins.
+        position: Number of the first batch that was not handed out.
         is_behind_last: Whether the epoch is over.
     """
 
@@ -35,16 +35,16 @@ class Span:
 def places_later(
     log: MomentLog, beginnings: Sequence[WorkerStart], span: Span, *, is_of_stream: bool, timeout_seconds: float
 ) -> Callable[[], WorkerStates]:
-    """What tells where the workers stand where an iteration is to begin.
+    """Returns a function that gives the workers' resume points at the batch where the state begins.
 
-    It may be called when the iteration has gone on; it waits for workers that have not begun.
+    It may be called after the iteration has gone on, and waits for workers that have not begun.
 
     Args:
-        log: What they have left behind their batches.
-        beginnings: Where each of them began the epoch.
-        span: Of the state.
-        is_of_stream: Whether the samples are a stream's.
-        timeout_seconds: Of a wait; 0: it has no limit.
+        log: The snapshots that the workers took after their batches.
+        beginnings: The position at which each worker began the epoch.
+        span: The batches that the state covers.
+        is_of_stream: Whether the samples come from a stream.
+        timeout_seconds: Limit of each wait; 0: no limit.
     """
     numbers = range(len(beginnings))
     found = [log.at(span.begins_at, number) for number in numbers]
@@ -53,24 +53,24 @@ def places_later(
 
     def places() -> WorkerStates:
         begun = [
-            beginning.wait(timeout_seconds) if is_of_stream or moment is None else moment
-            for beginning, moment in zip(beginnings, found, strict=True)
+            beginning.wait(timeout_seconds) if is_of_stream or snapshot is None else snapshot
+            for beginning, snapshot in zip(beginnings, found, strict=True)
         ]
         if is_of_stream and not span.is_behind_last and not all(each.is_stateful for each in beginnings):
             from_first = [
-                replace(_saved(moment, beginnings, number), user=UserState(has_ended=has_ended[number]))
-                for number, moment in enumerate(begun)
+                replace(_saved(snapshot, beginnings, number), user=UserState(has_ended=has_ended[number]))
+                for number, snapshot in enumerate(begun)
             ]
             return WorkerStates(None, tuple(from_first), span.position - span.first, span.first_worker)
-        moments = [begun[number] if moment is None else moment for number, moment in enumerate(found)]
-        saved = tuple(_saved(moment, beginnings, number) for number, moment in enumerate(moments))
+        snapshots = [begun[number] if snapshot is None else snapshot for number, snapshot in enumerate(found)]
+        saved = tuple(_saved(snapshot, beginnings, number) for number, snapshot in enumerate(snapshots))
         return WorkerStates(None, saved, span.position - span.begins_at, next_worker)
 
     return places
 
 
-def _saved(moment: GeneratorSnapshot, beginnings: Sequence[WorkerStart], number: int) -> SavedWorker:
-    return moment.saved(user_path(len(beginnings), number))
+def _saved(snapshot: GeneratorSnapshot, beginnings: Sequence[WorkerStart], number: int) -> SavedWorker:
+    return snapshot.saved(user_path(len(beginnings), number))
 
 
 def _next_worker(log: MomentLog, span: Span, num_workers: int) -> int:

@@ -1,4 +1,4 @@
-"""One batch on its way: asked for, made by one worker's thread, and taken by who asked."""
+"""One batch in flight: requested, made by a worker's thread, and taken by the iterator."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from fastload._quarantine._failure import Account
 
 
 class AbandonedError(BaseException):
-    """The batch is not wanted any more. No Exception: the user's code is left by it."""
+    """The batch is not wanted any more. Not an Exception, so that the user's code does not catch it."""
 
 
 class Task:
-    """One batch.
+    """One requested batch.
 
     Args:
-        request: The batch that is asked for.
-        is_asked: Whether a state may begin after the batch, so that the worker notes its position then.
-        epoch: The iterator's, from 1.
-        worker_id: The worker that makes it.
-        wake: Called when it is done.
+        request: Describes the batch.
+        is_asked: Whether a state may begin after the batch, so that the worker takes a snapshot then.
+        epoch: The iterator's epoch, from 1.
+        worker_id: The worker that makes the batch.
+        wake: Called when the task is done.
     """
 
     def __init__(
@@ -33,12 +33,12 @@ class Task:
         self.is_asked = is_asked
         self.epoch = epoch
         self.worker_id = worker_id
-        self.is_taken = False  # by its thread, which may be given it more than once
+        self.is_taken = False  # by its thread, whose queue may get the task more than once
         self.is_done = False
         self.is_end_of_stream = False
-        self.mark: Mark | None = None  # of what was given to a device for the batch
-        self.account: Account | None = None  # of its samples, where bad ones are replaced or left out
-        self.behind: GeneratorSnapshot | None = None  # where its worker stands behind it
+        self.mark: Mark | None = None  # marks the work that was queued on a device for the batch
+        self.account: Account | None = None  # lists its bad samples, if these are replaced or left out
+        self.behind: GeneratorSnapshot | None = None  # the worker's position after the batch
         self._wake = wake
         self._batch: Any = None
         self._error: BaseException | None = None
@@ -61,14 +61,14 @@ class Task:
 
     @property
     def batch(self) -> Any:
-        """What was made."""
+        """The batch that was made."""
         return self._batch
 
     def take_error(self) -> BaseException | None:
-        """What came in the place of the batch, once."""
+        """Returns, once, the error that came instead of the batch."""
         error, self._error = self._error, None
         return error
 
     def let_go(self) -> None:
-        """What a thread's frames know of this task holds the batch no more."""
+        """Drops the batch, which frames of the thread would keep alive together with the task."""
         self._batch = None

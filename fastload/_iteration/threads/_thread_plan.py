@@ -18,11 +18,11 @@ class ThreadPlan:
 
     Attributes:
         setup: The loader's arguments and what follows from them.
-        way: Who makes the batches, as states say it.
-        code: The user's.
-        make_fetcher: Gives each thread what it makes batches with.
-        position: The first transform that runs in Python, in the user's pipeline.
-        cache: What is kept of images that are decoded natively; None: nothing.
+        way: The way in which batches are made, as states name it.
+        code: The user's code.
+        make_fetcher: Makes the fetcher of each thread.
+        position: Index of the first transform of the user's pipeline that runs in Python.
+        cache: Cache of images that are decoded natively; None: none is kept.
     """
 
     setup: LoaderSetup
@@ -34,15 +34,15 @@ class ThreadPlan:
 
     @property
     def rng(self) -> str:
-        """The loader's value: "torch" or "sample"."""
+        """The loader's argument `rng`: "torch" or "sample"."""
         return self.setup.settings.rng
 
     @property
     def has_states(self) -> bool:
-        """Whether samples may leave something on the data set, or on its iterator, that a state has to tell."""
+        """Whether samples may change the data set or its iterator, so that a state has to save them."""
         return self.setup.is_of_stream or is_stateful(self.code.dataset)
 
     @property
     def is_ordered(self) -> bool:
-        """Whether a batch depends on those that its worker has made before."""
+        """Whether a batch depends on the batches that its worker made before."""
         return self.rng == "torch" or self.has_states

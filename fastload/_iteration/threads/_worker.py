@@ -1,4 +1,4 @@
-"""A thread in the place of one of torch's worker processes, and what it makes batches with."""
+"""A thread that replaces one of torch's worker processes, and the worker that makes its batches."""
 
 from __future__ import annotations
 
@@ -44,34 +44,35 @@ from fastload._workers._worker_error import WorkerProblem, as_worker_raises
 from fastload._workers._worker_objects import WorkerObjects
 from fastload._workers._working_directory import keep_working_directory
 
-# Note [who keeps whom]
-# The user's code often leads back to the iterator: collate_fn is a method of a trainer that keeps it, or of a loader
-# whose iterator is persistent. Objects that live as long as the threads do (the threads themselves, the iterator's
-# finalizer, the handler at exit) must not lead to that code, or the iterator would never be collected and the threads
-# would never end. So a group keeps its threads, and apart from them its workers. A thread keeps its worker only while
-# the worker makes a batch, or was told to begin an epoch; otherwise it keeps what the finalizer keeps, the StopSignal.
-# The thread also keeps the copies of the user's objects: they do not lead to the iterator, and they end in the thread
-# that has used them, as an sqlite connection must.
+# Note [references between threads and workers]
+# The user's code often refers to the iterator: collate_fn may be a method of a trainer that keeps the iterator, or of a
+# loader whose iterator is persistent. Objects that live as long as the threads (the threads themselves, the iterator's
+# finalizer, the handler at exit) must not refer to that code, or the iterator would never be collected and the threads
+# would never end. So a group keeps its threads and its workers separately. A thread keeps its worker only while the
+# worker makes a batch or has to begin an epoch; otherwise it keeps only the StopSignal, as the finalizer does. The
+# thread also keeps the copies of the user's objects: they do not refer to the iterator, and must end in the thread that
+# used them, as an sqlite connection must.
 
 
 @dataclass(frozen=True)
 class WorkerPlan:
-    """What the workers of an iterator share.
+    """The settings and objects that the workers of an iterator share.
 
     Attributes:
-        make_fetcher: Gives each what it makes batches with.
+        make_fetcher: Makes the fetcher of each worker.
         num_workers: At least 1.
-        base_seed: Of the iteration.
+        base_seed: The iteration's base seed.
         rng: "torch": each worker draws as torch's would; "sample": draws depend on the sample alone.
-        position: Of the first transform that runs in Python, in the user's pipeline; for rng="sample".
+        position: Index of the first transform of the user's pipeline that runs in Python; for rng="sample".
         pin: Called with each batch; None: batches stay in pageable memory.
-        order: Of what is given to a device.
-        counters: To add to.
+        order: The order of work on a device.
+        counters: The counters to add to.
+        set_device: Makes the device of the thread that iterates the current one; None: there is none.
         native_images: Whether JPEG files that the user's code opens with Pillow are decoded natively.
-        cache: What is kept of them; None: nothing.
-        memory: Of batches.
-        is_in_order: Whether a batch depends on those that its worker has made before.
-        resume_point: Where each worker goes on; None: it begins.
+        cache: Cache of these images; None: none is kept.
+        memory: Memory for batches.
+        is_in_order: Whether a batch depends on the batches that its worker made before.
+        resume_point: The resume point of each worker; None: nothing is resumed.
     """
 
     make_fetcher: FetcherFactory
@@ -91,12 +92,12 @@ class WorkerPlan:
 
 
 class StopSignal:
-    """Ends the threads of a group. Leads to queues and nothing else: Note [who keeps whom]."""
+    """Ends the threads of a group. Refers only to queues: Note [references between threads and workers]."""
 
     def __init__(self, num_threads: int) -> None:
         self.owner_pid = os.getpid()
         self.is_ending = False
-        self.changed: queue.SimpleQueue[None] = queue.SimpleQueue()  # an item when a task is done or all is over
+        self.changed: queue.SimpleQueue[None] = queue.SimpleQueue()  # gets an item when a task is done and at the end
         self.tasks: list[queue.SimpleQueue[Task | WorkerStart | None]] = [
             queue.SimpleQueue() for _ in range(num_threads)
         ]
@@ -111,13 +112,13 @@ class StopSignal:
 
 
 class Worker:
-    """What torch's worker process would have for itself; makes its batches, one after the other, in its thread.
+    """Makes batches, one after another, in its thread. Owns everything that a worker process of torch would own.
 
     Args:
-        plan: What it shares with the others.
+        plan: The settings and objects that all workers share.
         number: From 0.
-        own: Its objects, and the generators that they hold.
-        is_abandoned: Whether its batches are not wanted any more.
+        own: The worker's objects, and the generators that they hold.
+        is_abandoned: Returns whether the worker's batches are not wanted any more.
     """
 
     def __init__(self, plan: WorkerPlan, number: int, own: WorkerObjects, is_abandoned: Callable[[], bool]) -> None:
@@ -133,13 +134,13 @@ class Worker:
         self._own = own
         self._is_group_ending = is_abandoned
         self._images = ImageTally()
-        self._problem: WorkerProblem | None = None  # why no batch can be made
+        self._problem: WorkerProblem | None = None  # the reason why no batch can be made
         self._draws = WorkerDraws(self.generators, own, keeps_held=own.is_copied) if plan.is_in_order else None
         self._places: WorkerPlaces | None = None
         self._state_error: StateError | None = None
 
     def prepare(self, until_end: contextlib.ExitStack) -> None:
-        """Called first, in the thread. What is to be undone when that ends goes to `until_end`."""
+        """Sets the thread up. Call it first, in the thread; `until_end` undoes the changes when the thread ends."""
         plan = self._plan
         try:
             if plan.set_device is not None:
@@ -171,27 +172,27 @@ class Worker:
         return None if self._plan.resume_point is None else self._plan.resume_point[self.number]
 
     def _fail(self, error: BaseException) -> None:
-        """It can make no batch."""
+        """Makes every later batch fail with `error`."""
         self._problem = WorkerProblem(error, self.number)
         if isinstance(error, StateError):
             self._state_error = StateError(error.field, error.problem, error.next_step)
 
     def begin_epoch(self, beginning: WorkerStart) -> None:
-        """Begins it, and notes where it stands then."""
-        moment, is_stateful = None, False
+        """Begins an epoch and reports the worker's position then."""
+        snapshot, is_stateful = None, False
         try:
             if self._problem is not None or self._places is None:  # no batch, or none that depends on others
-                moment = None if self._draws is None else self._draws.copy(is_after_batch=False)
+                snapshot = None if self._draws is None else self._draws.copy(is_after_batch=False)
             else:
                 self._plan.order.enter()
                 with self.generators.entered():
                     resume_point = self._resume_point if beginning.epoch == 1 else None
-                    moment = self._places.begin_epoch(beginning.key, beginning.epoch, resume_point)
+                    snapshot = self._places.begin_epoch(beginning.key, beginning.epoch, resume_point)
                 is_stateful = self._own.fetcher.is_stateful
         except BaseException as error:  # noqa: BLE001 - a thread has no caller
             self._fail(error)
         finally:
-            beginning.finish(moment, self._state_error, is_stateful=is_stateful)
+            beginning.finish(snapshot, self._state_error, is_stateful=is_stateful)
 
     def _make_stream(self) -> RandomStream:
         if self._plan.rng == "sample":
@@ -200,7 +201,7 @@ class Worker:
         return TorchStream(lambda: generators.torch, is_of_process=False)
 
     def make(self, task: Task) -> None:
-        """Finishes it, with a batch or with what came in its place."""
+        """Finishes the task, with a batch or with the error that came instead."""
         if self._problem is not None:
             task.finish(error=self._problem.new_error())
             return
@@ -213,57 +214,57 @@ class Worker:
                     batch = fetcher.fetch(task.request.item, task.request.python_key, task.epoch, self._is_abandoned)
                     make_pixels(batch)
             finally:
-                if self._images.is_counting:  # also of an image that was opened for an earlier batch
+                if self._images.is_counting:  # includes an image that was opened for an earlier batch
                     self._plan.counters.add(self._images.take())
             batch = batch if self._plan.pin is None else self._plan.pin(batch)
-            mark, behind = self._plan.order.mark(batch), self._behind(task)
-            task.finish(batch, mark=mark, account=fetcher.take_account(), behind=behind)
+            mark, snapshot = self._plan.order.mark(batch), self._snapshot_after(task)
+            task.finish(batch, mark=mark, account=fetcher.take_account(), behind=snapshot)
         except AbandonedError:
             pass
         except EndOfStreamError:
-            task.finish(behind=self._behind(task, is_end=True), is_end_of_stream=True)
-        except BaseException as error:  # noqa: BLE001 - a thread has no caller; who waits for the batch gets it
+            task.finish(behind=self._snapshot_after(task, is_end=True), is_end_of_stream=True)
+        except BaseException as error:  # noqa: BLE001 - a thread has no caller; the error goes with the batch
             words, account = as_worker_raises(error, task.worker_id), self._own.fetcher.take_account()
-            task.finish(error=words, account=account, behind=self._behind(task))
+            task.finish(error=words, account=account, behind=self._snapshot_after(task))
             del words
         finally:
-            del task  # its error has this frame
+            del task  # its error refers to this frame
 
-    def _behind(self, task: Task, *, is_end: bool = False) -> GeneratorSnapshot | None:
-        """Where it stands behind the task, where a state may begin there."""
+    def _snapshot_after(self, task: Task, *, is_end: bool = False) -> GeneratorSnapshot | None:
+        """Returns the worker's position after the task; None: no state may begin there."""
         if self._places is None:
             return None
         with self.generators.entered():
             return self._places.behind_end() if is_end else self._places.behind_batch(is_asked=task.is_asked)
 
     def let_go(self) -> None:
-        """Called last: what it works with ends in the thread."""
+        """Ends the worker's objects. Call it last, in the thread."""
         self._own.end()
         self._places = None
-        del self.globals  # get_worker_info() has the dataset
+        del self.globals  # get_worker_info() refers to the dataset
 
     @property
     def copies(self) -> WorkerObjects | None:
-        """Its objects, where they are its own."""
+        """The worker's copies of the user's objects; None: it works with the originals."""
         return self._own if self._own.is_copied else None
 
     def _is_abandoned(self) -> bool:
-        """Asked between samples."""
+        """Returns whether the batch is not wanted any more. Called between samples."""
         self.gil_watch.look()
         return self._is_group_ending()
 
 
 class WorkerThread(DaemonThread):
-    """Has its worker make what it is given, batch after batch; ends the worker's objects with itself.
+    """Runs its worker's tasks, one after another, and ends the worker's objects when it ends.
 
-    Also what torch's iterators have of each worker in their ``_workers``, as far as a thread has it.
+    Has the members of the processes in ``_workers`` of torch's iterators, as far as they apply to a thread.
 
     Args:
-        stop: Of its group.
-        worker: Note [who keeps whom].
-        state: Of the thread that iterates.
-        counters: To add to.
-        report_ready: Called when the thread has set its number of torch's threads, before any code of the user's.
+        stop: The stop signal of its group.
+        worker: The worker, kept weakly: Note [references between threads and workers].
+        state: The state of the thread that iterates.
+        counters: The counters to add to.
+        report_ready: Called when the thread has set the number of its torch threads, before any user code runs.
     """
 
     def __init__(
@@ -286,16 +287,16 @@ class WorkerThread(DaemonThread):
 
     @property
     def pid(self) -> int:
-        """Of this process."""
+        """The process id of this process."""
         return self._stop_signal.owner_pid
 
     @property
     def exitcode(self) -> int | None:
-        """None while it runs."""
+        """The exit code: None while the thread runs, then 0."""
         return None if self.is_alive() else 0
 
     def terminate(self) -> None:
-        """Ends all threads of its iteration after the samples at hand; who waits for a batch gets LoaderClosedError."""
+        """Ends all threads of its iteration after their current samples. Waits for a batch raise LoaderClosedError."""
         self.signal_end()
 
     def signal_end(self) -> None:
@@ -306,7 +307,7 @@ class WorkerThread(DaemonThread):
             keep_working_directory()
             with self._state.entered(), contextlib.ExitStack() as until_end:
                 if num_threads_is_of_thread():
-                    torch.get_num_threads()  # at its first use in a thread torch takes the number set last anywhere
+                    torch.get_num_threads()  # torch's first use in a thread takes the number that was set last anywhere
                     torch.set_num_threads(1)
                 self._report_ready()
                 self._call(Worker.prepare, until_end)
@@ -325,7 +326,7 @@ class WorkerThread(DaemonThread):
             self._lose_beginnings()
 
     def _call(self, method: Callable[..., None], *arguments: Any) -> None:
-        """Calls it in what the worker has for itself. Nothing is left to be done where the group was collected."""
+        """Calls `method` with the worker's globals and context; does nothing if the group was collected."""
         if (worker := self._worker()) is None:
             return
         set_worker_globals(worker.globals)
@@ -333,10 +334,10 @@ class WorkerThread(DaemonThread):
             worker.context.run(method, worker, *arguments)
         finally:
             set_worker_globals(None)
-            del worker, arguments  # an error that was raised has this frame, and a task has the error
+            del worker, arguments  # a task keeps its error, and the error keeps this frame
 
     def _lose_beginnings(self) -> None:
-        """Tells who waits for them that the thread has ended before."""
+        """Wakes the callers that wait for an epoch to begin: the thread has ended."""
         with contextlib.suppress(queue.Empty):
             while True:
                 if isinstance(item := self._tasks.get_nowait(), WorkerStart):
@@ -350,7 +351,7 @@ class WorkerThread(DaemonThread):
         if task is not None:
             task.is_taken = True
         self._counters.add({"worker_wait_seconds": time.monotonic() - begin})
-        # Who lets go of an iterator may ask for its state, and that needs where each worker has begun.
+        # A state may be asked for after the iterator is gone, and needs the position at which each worker began.
         if not self._stop_signal.is_ending or (isinstance(task, WorkerStart) and task.epoch == 1):
             return task
         if isinstance(task, WorkerStart):
@@ -360,16 +361,17 @@ class WorkerThread(DaemonThread):
 
 @contextlib.contextmanager
 def _event_loop() -> Iterator[None]:
-    """In it the calling thread has an event loop where the program uses asyncio, as a process's main thread has."""
+    """Gives the calling thread an event loop, as a process's main thread has, if the program uses asyncio."""
     asyncio = sys.modules.get("asyncio")
     if asyncio is None:
         yield
         return
-    # It keeps the context that it is made in: an empty one, as the worker's may lead back. Note [who keeps whom].
+    # The loop keeps the context that it is made in. The worker's context may refer to the iterator, so an empty one is
+    # used: Note [references between threads and workers].
     try:
         loop = contextvars.Context().run(asyncio.new_event_loop)
     except OSError as error:
-        # A loop that is half made has a descriptor, and is in a cycle.
+        # A half-made loop holds a descriptor and is part of a reference cycle.
         traceback.clear_frames(error.__traceback__)
         _collect_for(1)
         raise
@@ -382,14 +384,17 @@ def _event_loop() -> Iterator[None]:
 
 
 def _collect_for(seconds: float) -> None:
-    """Collects cycles until there were some, for so long at most: a call does nothing while another thread collects."""
+    """Collects garbage until a call finds some, for `seconds` at most.
+
+    A call does nothing while another thread collects.
+    """
     deadline = time.monotonic() + seconds
     while gc.collect() == 0 and time.monotonic() < deadline:
         time.sleep(0.001)
 
 
 def setter_of_current_device() -> Callable[[], Any] | None:
-    """What makes this thread's current device that of another, one of fastload's; None where there is no device."""
+    """Returns a function that gives a thread of fastload this thread's current device; None: there is no device."""
     if hasattr(torch, "accelerator"):  # since torch 2.6
         if not torch.accelerator.is_available():
             return None
@@ -409,5 +414,5 @@ def setter_of_current_device() -> Callable[[], Any] | None:
 
 @functools.cache
 def num_threads_is_of_thread() -> bool:
-    """Whether torch.set_num_threads() has an effect on the calling thread, and not on all at once."""
+    """Returns whether torch.set_num_threads() affects only the calling thread, instead of all threads."""
     return "ATen parallel backend: OpenMP" in torch.__config__.parallel_info()

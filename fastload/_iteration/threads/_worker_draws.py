@@ -1,4 +1,4 @@
-"""Where a worker stands between two of its batches: what it draws from is copied, and set again where a state says."""
+"""Snapshots of a worker's random generators between two batches: taken, and restored from a state."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from fastload._workers._worker_objects import NAMES, WorkerObjects
 
 
 class GeneratorSnapshot(NamedTuple):
-    """Where a worker stands at one moment. Cheap to make, as every batch has one; a state is made of it when asked.
+    """A worker's position at one moment. Cheap to take, because every batch has one; saved() turns it into a state.
 
     Attributes:
-        torch, python: Of the worker's generators of that name.
-        numpy: Of NumPy's; None: of a kind that is not kept.
-        held: Of the generators that its objects hold, by path.
-        not_exact: Paths of those that are not kept.
-        user: What data set and stream say of themselves.
+        torch, python: States of the worker's generators of that name.
+        numpy: State of NumPy's generator; None: it is of a kind that is not saved.
+        held: States of the generators that the worker's objects hold, by path.
+        not_exact: Paths of held generators that are not saved.
+        user: The states of data set and stream.
     """
 
     torch: Any
@@ -40,14 +40,18 @@ class GeneratorSnapshot(NamedTuple):
     user: UserState = UserState()
 
     def saved(self, user_field: str = "") -> SavedWorker:
-        """Raises StateError, whose field begins with `user_field`: data set or stream could not say."""
+        """Returns the worker's part of a state.
+
+        Raises:
+            StateError: Data set or stream could not give a state; the error's field begins with `user_field`.
+        """
         if (problem := self.user.problem) is not None:
             raise StateError(user_field + problem.field, problem.problem, problem.next_step) from problem.__cause__
         return SavedWorker(ProgramStates(self.torch, self.python, self.numpy), self.held, self.not_exact, self.user)
 
 
 class Generators(Protocol):
-    """The three that code draws from: a worker's, or the program's."""
+    """The three generators that code draws from: a worker's or the program's."""
 
     @property
     def torch(self) -> Any: ...
@@ -58,13 +62,13 @@ class Generators(Protocol):
 
 
 class WorkerDraws:
-    """All that one worker draws from. To be used in its thread alone.
+    """All generators that one worker draws from. Use it only in the worker's thread.
 
     Args:
-        generators: The three that it has.
-        own: Its objects.
-        keeps_held: Whether the generators that those hold are its own, too.
-        is_program: Whether the three are the program's, which no state sets.
+        generators: The worker's three generators.
+        own: The worker's objects.
+        keeps_held: Whether the generators that these objects hold belong to the worker, too.
+        is_program: Whether the three generators are the program's, which no state sets.
     """
 
     def __init__(
@@ -78,14 +82,16 @@ class WorkerDraws:
 
     @property
     def _knows_numpy(self) -> bool:
-        """Whether NumPy's generator is of the kind that is saved; user code may have replaced it."""
+        """Whether NumPy's generator is of a kind that can be saved; user code may have replaced it."""
         return isinstance(bit_generator_of(self._generators.numpy), np.random.MT19937)
 
     def begin(self, saved: SavedWorker | None, field: str) -> None:
-        """Called behind worker_init_fn, which a state wins over.
+        """Finds the held generators and restores all generators from `saved`.
+
+        Call it after worker_init_fn; a loaded state overrides what worker_init_fn seeded.
 
         Raises:
-            StateError: The worker has no such generator; the text names what is below `field`.
+            StateError: The worker has no such generator; the message names the field below `field`.
         """
         code = self._own.code
         may_hold = saved is not None or code.init_fn is not None or self._own.generators or not self._own.is_copied
@@ -96,13 +102,13 @@ class WorkerDraws:
         if saved.held and self._held is None:
             raise StateError(
                 f"{field}.held",
-                "are of generators that each worker had a copy of, and copy=False lets all share one",
+                "belong to generators that each worker had a copy of, but with copy=False all workers share one",
                 "give the loader copy=True",
             )
         self.set(saved, field)
 
     def set(self, saved: SavedWorker, field: str) -> None:
-        """Puts all of them where a state says, once they are found. Raises StateError as begin() does."""
+        """Restores all generators from `saved`. Call begin() first; raises StateError as begin() does."""
         if self._held is not None:
             self._held.restore(saved.held, f"{field}.held")
         if not self._is_program:
@@ -112,8 +118,8 @@ class WorkerDraws:
         if (states.numpy is not None) != self._knows_numpy:
             raise StateError(
                 f"{field}.numpy",
-                "is of a program whose NumPy has another kind of default generator",
-                "call numpy.random.set_bit_generator() as when the state was saved",
+                "comes from a program whose NumPy has another kind of default generator",
+                "call numpy.random.set_bit_generator() as the program that saved the state did",
             )
         self._generators.torch.set_state(states.torch)
         self._generators.random.setstate(states.python)
@@ -121,7 +127,10 @@ class WorkerDraws:
             self._generators.numpy.set_state(states.numpy)
 
     def copy(self, *, is_after_batch: bool) -> GeneratorSnapshot:
-        """What it draws from now. Behind the first batch the user's objects are looked at once more."""
+        """Returns the current states of the generators.
+
+        After the first batch it searches the user's objects once more for generators that they hold.
+        """
         if is_after_batch and not self._has_looked_again and self._keeps_held:
             if self._held is None:
                 self._held = HeldGenerators((), ())
@@ -135,20 +144,20 @@ class WorkerDraws:
 
 
 class WorkerStart:
-    """Asks a worker to begin an epoch, and says where it stands then, once its thread has come there.
+    """A request to a worker to begin an epoch, and the position that the worker then reports.
 
-    Waits are those of a queue, as a signal's handler may wait where the code that it interrupts does.
+    It waits on a queue, because a signal handler may wait while the code that it interrupted waits, too.
 
     Args:
-        key: Of the epoch's random numbers, where they depend on one.
-        epoch: Of the iterator, from 1.
-        worker: Kept until it has come there, also where the iterator is let go of: its state may be asked for then.
+        key: Key of the epoch's random numbers, if they depend on one.
+        epoch: Number of the iterator's epoch, from 1.
+        worker: Kept until the epoch has begun, even if the iterator is gone: its state may still be asked for.
 
     Attributes:
-        is_stateful: Whether data set and stream themselves tell where they stand; known once the wait is over.
+        is_stateful: Whether data set or stream has a state of its own; known once the wait is over.
     """
 
-    is_taken = False  # as of a Task that no thread has begun
+    is_taken = False  # like a Task that no thread has begun
 
     def __init__(self, key: RandomKey, epoch: int, worker: Any = None) -> None:
         self.key = key
@@ -158,35 +167,35 @@ class WorkerStart:
         self._pid = os.getpid()
         self._done: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._is_done = False
-        self._moment: GeneratorSnapshot | None = None
+        self._snapshot: GeneratorSnapshot | None = None
         self._error: StateError | None = None
 
     def finish(
-        self, moment: GeneratorSnapshot | None, error: StateError | None = None, *, is_stateful: bool = False
+        self, snapshot: GeneratorSnapshot | None, error: StateError | None = None, *, is_stateful: bool = False
     ) -> None:
-        """Called by the thread; with None where it ends before. Only the first call has an effect."""
+        """Reports the worker's position; None: its thread ended before. Only the first call has an effect."""
         if not self._is_done:
-            self._moment, self._error, self.is_stateful, self._is_done = moment, error, is_stateful, True
+            self._snapshot, self._error, self.is_stateful, self._is_done = snapshot, error, is_stateful, True
             self._worker = None
             self._done.put(None)
 
     def wait(self, timeout_seconds: float) -> GeneratorSnapshot:
-        """Where the worker stands. With 0 the wait has no limit.
+        """Waits for the worker's position and returns it. With 0 the wait has no limit.
 
         Raises:
-            StateError: The worker could not begin where a state says, or has ended before.
+            StateError: The worker could not begin at its resume point, or its thread ended before the epoch began.
         """
         self.check(timeout_seconds)
-        if self._moment is None:
+        if self._snapshot is None:
             raise StateError(
                 "fastload.workers",
-                "are not known: a worker's thread was ended, or has not answered, before it began the epoch",
-                "ask for the state behind the first batch",
+                "are not known: a worker's thread ended or did not answer before it began the epoch",
+                "ask for the state after the first batch",
             )
-        return self._moment
+        return self._snapshot
 
     def check(self, timeout_seconds: float) -> None:
-        """Waits as wait() does, for a worker that need not have come there. Raises StateError: it could not begin."""
+        """Waits as wait() does, but accepts a thread that has ended. Raises StateError: the worker could not begin."""
         if not self._is_done and self._pid == os.getpid():
             with contextlib.suppress(queue.Empty):
                 self._done.get(timeout=timeout_seconds or None)

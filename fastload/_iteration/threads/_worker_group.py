@@ -1,4 +1,4 @@
-"""Threads of this process in the place of torch's worker processes: batch k belongs to worker k mod N."""
+"""Threads of this process instead of torch's worker processes: worker k mod N makes batch k."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from fastload._workers._random_stream import RandomKey
 from fastload._workers._worker_objects import WorkerObjects
 
 # Note [no locks between threads]
-# Finalizers run in any thread at any allocation, so that one which waits for a lock may wait for the thread it runs in.
-# Whatever close(), finalizers and threads share are therefore SimpleQueues, whose put() never waits, and plain
-# attributes that are set once.
+# Finalizers run in any thread at any allocation, so a finalizer that waits for a lock may wait for its own thread.
+# Therefore close(), finalizers and threads share only SimpleQueues, whose put() never waits, and plain attributes that
+# are set once.
 
 
 @dataclass
 class _Submission:
-    """What was asked for last, perhaps not to the end."""
+    """The last request, which an interrupt may have left unfinished."""
 
     task: Task
     next_worker: int
 
 
 class WorkerGroup:
-    """The threads of one iterator, and the batches they were asked for.
+    """The threads of one iterator, and the batches that were requested from them.
 
     Args:
-        plan: What the workers share.
-        objects: Of each worker.
-        in_order: False: whichever batch is done first is the next one.
-        max_batches: The most that are asked for ahead; without order, shared among the workers.
+        plan: The settings and objects that the workers share.
+        objects: The objects of each worker.
+        in_order: False: the batch that is done first is the next one.
+        max_batches: The most batches in flight; without order, this number is shared among the workers.
     """
 
     def __init__(self, plan: WorkerPlan, objects: list[WorkerObjects], *, in_order: bool, max_batches: int) -> None:
@@ -65,10 +65,10 @@ class WorkerGroup:
         ]
 
     def start(self) -> None:
-        """Starts all of the threads or, where something fails, leaves none.
+        """Starts all threads, or leaves none if one fails.
 
         Raises:
-            ThreadStartError: The system refuses one.
+            ThreadStartError: The system refuses to start a thread.
         """
         num_torch_threads = torch.get_num_threads()
         try:
@@ -80,32 +80,32 @@ class WorkerGroup:
             raise
         finally:
             if num_threads_is_of_thread():
-                # Threads of other code begin with what was set last anywhere: not with the 1 of ours.
+                # Threads of other code begin with the number that was set last anywhere: it must not be our threads' 1.
                 torch.set_num_threads(num_torch_threads)
 
     def restart_order(self, key: RandomKey, first_worker: int = 0) -> None:
-        """Begins an epoch. The next batch is that worker's; what was asked for before is made, but not delivered."""
+        """Begins an epoch. `first_worker` makes the next batch; earlier requests are made, but not delivered."""
         self.pending.clear()
         self._submission = None
         self._next_worker = first_worker
         self._epoch += 1
-        self.order.begin()  # what a data set does when it is asked for an iterator comes behind that
+        self.order.begin()  # before the data set is asked for an iterator, which may queue work on the device
         self._begin_epoch(key)
         for worker in self._workers:
             worker.is_active = True
 
     def _begin_epoch(self, key: RandomKey) -> None:
-        """Has each thread say where it stands when it comes there."""
+        """Asks each thread to begin the epoch and to report its position then."""
         self.beginnings = [WorkerStart(key, self._epoch, worker) for worker in self._workers]
         for tasks, beginning in zip(self.stop.tasks, self.beginnings, strict=True):
             tasks.put(beginning)
-        if self.is_ending:  # the threads may have ended before that
+        if self.is_ending:  # the threads may have ended before
             for beginning in self.beginnings:
                 beginning.finish(None)
 
     @property
     def is_running(self) -> bool:
-        """Whether the threads are of this process and have not been told to end."""
+        """Whether the threads belong to this process and were not told to end."""
         return os.getpid() == self.stop.owner_pid and not self.is_ending
 
     @property
@@ -117,13 +117,13 @@ class WorkerGroup:
         return any(worker.is_active for worker in self._workers)
 
     def submit(self, request: Request, done: Task | None, *, is_asked: bool) -> bool:
-        """Asks for a batch; False: no active worker may be asked for one more now.
+        """Requests a batch from the next worker; returns False if no active worker may get one more request now.
 
-        An interrupt may come between any two steps of this. Called again with the same request, before any batch is
-        taken, it goes on where it was left: each step can be repeated.
+        An interrupt may come between any two steps. Another call with the same request, before any batch is taken,
+        completes the submission: each step can be repeated.
 
         Args:
-            request: The batch that is asked for.
+            request: The batch to make.
             done: A task that is still pending and whose batch is taken.
             is_asked: Whether a state may begin after the batch.
         """
@@ -144,12 +144,15 @@ class WorkerGroup:
         return True
 
     def wait(self, timeout_seconds: float) -> Task:
-        """The next task that is done; it stays pending until it is removed. With 0 the wait has no limit.
+        """Waits for the next finished task and returns it; the task stays pending until it is removed.
+
+        Args:
+            timeout_seconds: Limit of the wait; 0: no limit.
 
         Raises:
-            RuntimeError: So much time has passed since a batch was done, be it the next one or another, as torch counts
-                it; the batch is still pending.
-            LoaderClosedError: The threads have been told to end.
+            RuntimeError: No batch was done for `timeout_seconds`, the next one or another, as torch counts it; the
+                batch is still pending.
+            LoaderClosedError: The threads were told to end.
         """
         while (task := self._next_done()) is None:
             try:
@@ -162,12 +165,12 @@ class WorkerGroup:
 
     @property
     def has_next(self) -> bool:
-        """Whether wait() would return a batch at once, or what came in its place."""
+        """Whether wait() would return a batch, or the error that came instead of it, at once."""
         task = None if self.is_ending else self._next_done()
         return task is not None and not task.is_end_of_stream
 
     def signal_end(self) -> None:
-        """Tells the threads to end after the sample at hand, and who waits for a batch. Waits for nothing."""
+        """Tells the threads to end after their current samples, and wakes a wait for a batch. Returns at once."""
         self.stop.signal_end()
 
     def close(self) -> None:
@@ -177,7 +180,10 @@ class WorkerGroup:
             join_threads(self.threads, EXIT_JOIN_SECONDS)
 
     def _worker_in_turn(self, done: Task | None) -> Worker | None:
-        """torch's rule: the next active one, and without order the next that has its share of batches not yet full."""
+        """Returns the worker of the next batch by torch's rule; None: there is none.
+
+        This is the next active worker or, without order, the next one whose share of batches is not full.
+        """
         workers = self._workers[self._next_worker :] + self._workers[: self._next_worker]
         active = [worker for worker in workers if worker.is_active]
         if self._in_order:
