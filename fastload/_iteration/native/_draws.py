@@ -1,4 +1,4 @@
-"""The generators that native workers draw from, where they begin and where a saved state says."""
+"""The generators that native workers draw from: as they begin, and as a state saves them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from fastload._workers._native_draws import uniform_rule
 def worker_draws(
     base_seed: int, num_workers: int, generators: list[torch.Generator] | None, resumed: SavedState | None
 ) -> list[_native.TorchDraws]:
-    """Returns what each worker draws from: as torch seeds it, as worker_init_fn has left it, or as it was saved.
+    """Returns each worker's generator: as torch seeds it, as worker_init_fn left it, or as it was saved.
 
-    torch seeds each worker with the base seed and its number. Without workers it draws from its default generator,
-    whose state goes in before each batch and comes out after it.
+    torch seeds each worker with the sum of the base seed and the worker's number. Without workers torch draws from its
+    default generator, whose state is loaded before each batch and stored after it.
     """
     seeds = [(base_seed + worker) % 2**64 for worker in range(max(1, num_workers))]
     draws = [_native.TorchDraws(seed, uniform_rule()) for seed in seeds]
@@ -36,20 +36,20 @@ def draws_before(
     failed: _native.Batch | None,
     taken: _native.Batch | None,
 ) -> tuple[str, ...] | None:
-    """Returns what each worker draws from in its first batch that was not handed out, as text.
+    """Returns the state of each worker's generator before its first batch that was not handed out, as text.
 
-    Without workers that is what the program's generator says, and None here, unless the engine has given the batch.
-    None, too, where nothing is drawn in order.
+    Returns None if nothing is drawn in order. Without workers the program's generator has that state, and this returns
+    None, too, unless the engine has given the batch already.
 
     Args:
-        iteration: The engine's.
-        num_workers: Of it.
+        iteration: The engine's iteration.
+        num_workers: The iteration's number of workers.
         position: Number of the batch that is handed out next.
-        failed: The batch before that, where those after it have still to be loaded again.
-        taken: That batch itself, where the engine has given it already.
+        failed: The batch before it, if the batches after `failed` still have to be loaded again.
+        taken: The batch at `position`, if the engine has given it already.
     """
     before = None if taken is None else taken.draws_before()
-    if num_workers == 0:  # the program's generator may be past that batch already
+    if num_workers == 0:  # the program's generator may have passed that batch already
         return None if before is None else (before.text(),)
     draws = iteration.draws_untaken()
     if not draws:
@@ -62,9 +62,9 @@ def draws_before(
 
 
 def program_draws(position: int, drawn_before: tuple[int, str] | None) -> _native.TorchDraws:
-    """Returns what batch `position` draws from without workers: the program's generator.
+    """Returns the program's generator, from which batch `position` draws if there are no workers.
 
-    `drawn_before` is number and draws of a batch that had drawn from it and was not handed out when a state was saved.
+    `drawn_before` is the number and the draws of a batch that had drawn, but was not handed out when a state was saved.
     """
     draws = _native.TorchDraws(0, uniform_rule())
     if drawn_before is not None and drawn_before[0] == position:

@@ -1,4 +1,4 @@
-"""The engine of a native loader, and the threads of Python that decode what it does not."""
+"""The engine of a native loader, and the Python threads that decode the files that it cannot."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from fastload._pillow._pillow import FallbackThreads
 from fastload._process import _config
 from fastload._process._exit import LiveObjects, exit_state
 
-# How long close() and the interpreter's exit wait for native threads; one that hangs in a read is left behind.
+# How long close() and the interpreter's exit wait for native threads; a thread that hangs in a read is abandoned.
 CLOSE_TIMEOUT_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
 class EngineSettings:
-    """What an engine is made for.
+    """The settings of an engine.
 
     Attributes:
-        num_threads: native threads; 0 means that the thread which asks for a batch does the work.
-        max_batches: the most batches in flight; as many unused buffers are kept.
-        max_pixels: larger images are left to Pillow.
-        is_native_jpeg_exact: False leaves every file to Pillow.
-        cache: what is kept of decoded images; None: nothing.
+        num_threads: Number of native threads; 0: the thread that asks for a batch does the work.
+        max_batches: The most batches in flight; as many unused buffers are kept.
+        max_pixels: Pillow decodes larger images.
+        is_native_jpeg_exact: False: Pillow decodes every file.
+        cache: Cache of decoded images; None: none is kept.
     """
 
     num_threads: int
@@ -36,16 +36,16 @@ class EngineSettings:
 
 
 class LoaderEngine:
-    """The native engine of one loader with the Python threads that decode what it cannot. Kept between epochs.
+    """The native engine of one loader, and the Python threads that decode files that it cannot. Kept between epochs.
 
-    Whoever iterates holds it, so that a loader made in the head of a for statement lives as long as its iterator. When
-    nobody holds it any more its threads are signalled, not waited for.
+    Iterators hold it, so that the engine of a loader made in the head of a for statement lives as long as its iterator.
+    When nothing holds it any more, its threads are signalled, but not waited for.
 
     Attributes:
-        iterators: Those that hold it.
+        iterators: The iterators that hold it.
 
     Raises:
-        RuntimeError: the system refuses a thread.
+        RuntimeError: The system refuses a thread.
     """
 
     def __init__(self, settings: EngineSettings) -> None:
@@ -54,7 +54,7 @@ class LoaderEngine:
         self.iterators: LiveObjects[object] = LiveObjects()
         self.native = _native.Engine(
             num_threads=settings.num_threads,
-            max_free_buffers=settings.max_batches + 2,  # one at the consumer and one being let go of
+            max_free_buffers=settings.max_batches + 2,  # the consumer has one and frees another
             max_file_bytes=_config.MAX_FILE_BYTES,
             max_pixels=settings.max_pixels,
             native_jpeg=settings.is_native_jpeg_exact,
@@ -65,12 +65,12 @@ class LoaderEngine:
         try:
             self._fallback_threads.start()
         except BaseException:
-            self.close()  # whoever keeps the error keeps this object
+            self.close()  # a kept error would keep this object alive
             raise
         exit_state.watch()
 
     def can_run(self, settings: EngineSettings) -> bool:
-        """Whether new iterations with `settings` can use this engine: it has not ended and was made for them."""
+        """Returns whether new iterations can use this engine: it was made with `settings` and has not ended."""
         return self.settings == settings and self.native.is_running
 
     def check_process(self, what: str) -> None:
@@ -79,7 +79,7 @@ class LoaderEngine:
             raise ForkedProcessError(what, self.owner_pid)
 
     def check_open(self) -> None:
-        """Raises LoaderClosedError where it was closed; for who waits for something else than its threads."""
+        """Raises LoaderClosedError if the engine was closed; for waits for something other than its threads."""
         exit_state.sleep_if_begun()
         if not self.native.is_running:
             raise LoaderClosedError("the loader was closed; iterate over it again to start anew")

@@ -13,13 +13,13 @@ from fastload.sources._lowering import LoweredSource
 
 
 class FoundFiles(NamedTuple):
-    """What a batch loads.
+    """The files that a batch loads.
 
     Attributes:
-        indices: As the sampler gave them, up to the first that is none or out of range.
-        files: Of these.
-        error: What the batch ends in after these, or None.
-        numbers: Of these as draws, or None.
+        indices: The sampler's indices, up to the first that is not an index or out of range.
+        files: The files of these indices.
+        error: The error that ends the batch after these samples, or None.
+        numbers: Numbers of their draws, or None.
     """
 
     indices: NDArray[np.int64]
@@ -31,8 +31,10 @@ class FoundFiles(NamedTuple):
 def find_files(
     source: LoweredSource, given: IndexBatch | BadIndicesError, numbers: Numbers | None = None
 ) -> FoundFiles:
-    """What a sampler's batch loads. Where an index is out of range, the samples before it are loaded and draw, as in
-    torch."""
+    """Returns the files of a sampler's batch.
+
+    If an index is out of range, the samples before it are loaded and draw, as in torch.
+    """
     error: Exception | None
     indices, error = (given.before, given) if isinstance(given, BadIndicesError) else (given, None)
     try:
@@ -44,6 +46,6 @@ def find_files(
     if error is not None:
         indices = indices[:0] if source.finds_all_first else indices
         files = source.files(indices)
-        error.__context__ = None  # without its frames: they would keep whoever asks alive
+        error.__context__ = None  # its frames would keep the caller's objects alive
         error = error.with_traceback(None)
     return FoundFiles(indices, files, error, None if numbers is None else numbers[: len(files)])

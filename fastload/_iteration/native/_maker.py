@@ -47,13 +47,13 @@ class NativeMaker:
     For a MultiView: [[images of the first view, ...], labels].
 
     Args:
-        setup: What counts of the loader.
-        engine: Runs the native threads; knows the maker from now on, before code of the user's runs.
-        make_plan: Called after `init_workers`.
-        init_workers: Gets the base seed. Returns the workers' generators, where they are not those that torch seeds, or
-            what makes the error that comes instead of every batch.
-        make_memory: Gets the plan and whether batches are page-locked.
-        make_repairs: Gets the data set and the directory of relative paths; None: bad samples are errors.
+        setup: The loader's arguments and what follows from them.
+        engine: Runs the native threads. Knows the maker before any user code runs.
+        make_plan: Returns the plan. Called after `init_workers`.
+        init_workers: Called with the base seed. Returns the workers' generators if torch does not seed them, or a
+            function that makes the error to raise instead of every batch.
+        make_memory: Called with the plan and whether batches are page-locked; returns the memory of batches.
+        make_repairs: Called with the data set and the directory of relative paths; None: a bad sample raises.
     """
 
     way: Way = "native"
@@ -79,13 +79,13 @@ class NativeMaker:
         self._make_plan, self._init_workers, self._make_memory = make_plan, init_workers, make_memory
         self._make_repairs = make_repairs
         self._num_workers, self._prefetch = setup.num_workers, setup.delivery.prefetch
-        self._is_ordered = False  # whether samples draw from torch's generators, one after the other
-        # The batch that is taken next, until it is released; or what else the engine has answered.
+        self._is_ordered = False  # whether samples draw from torch's generators, one after another
+        # The batch that is taken next, until it is released; or another answer of the engine.
         self._arrived: list[Any] = []
-        self._owners: list[PendingBatch] = []  # of it
+        self._owners: list[PendingBatch] = []  # the owner of that batch
         self._next_number = 0  # of the batch that is released next
-        self._last: tuple[int, _native.Batch] | None = None  # number and batch, of what the engine gave last
-        self._failed: _native.Batch | None = None  # with its like after it still to be loaded again
+        self._last: tuple[int, _native.Batch] | None = None  # the engine's last batch, with its number
+        self._failed: _native.Batch | None = None  # the batches that share its draws still have to be loaded again
 
     # ---- beginnings ------------------------------------------------------------------------------------------------
 
@@ -99,9 +99,9 @@ class NativeMaker:
         self._is_ordered, self.takes_numbers = plan.has_ordered_draws, not plan.has_ordered_draws
         self._is_random = any(view.is_random for view in plan.views)
         self._memory = self._make_memory(plan, values.pins)
-        del self._make_plan, self._make_memory, self._init_workers  # they lead to the loader
+        del self._make_plan, self._make_memory, self._init_workers  # they refer to the loader
         self.fingerprint = functools.cache(functools.partial(fingerprint_of, plan, setup.index_sampler, setup.errors))
-        # As a worker process, which begins in the directory of this moment and stays there.
+        # A worker process would begin in the current directory and stay there.
         self._directory = _native.WorkingDirectory() if self._num_workers > 0 else None
         directory = None if self._directory is None else self._directory.fileno()
         self._repairs = None if self._make_repairs is None else self._make_repairs(plan.source, directory)
@@ -110,7 +110,7 @@ class NativeMaker:
     def begin_epoch(self, start: EpochStart) -> None:
         self._arrived, self._owners, self._last = [], [], None
         self._next_number, resumed = start.first, start.resumed
-        # Number and draws of a batch that has drawn from the program's generator and was not handed out.
+        # Number and draws of a batch that drew from the program's generator and was not handed out.
         self._drawn_before = None if resumed is None or resumed.draws is None else (resumed.position, resumed.draws[0])
         if self._iteration is None:
             self._iteration = self._open(start.key, resumed)
@@ -134,7 +134,7 @@ class NativeMaker:
         )
 
     def _finish_epoch(self, iteration: _native.Iteration) -> None:
-        """Lets the batches in flight end, as torch's workers do: they draw, and the next epoch continues there."""
+        """Waits for the batches in flight, as torch's workers make them: their draws come before the next epoch's."""
         self._redo_after_failed()
         while iteration.batches_in_flight:
             self._wait()
@@ -144,7 +144,7 @@ class NativeMaker:
         iteration.begin_epoch()
 
     def _follow_key(self, key: RandomKey) -> None:
-        """Opens the iteration again where the epoch was set late and draws depend on it: nothing is in flight then."""
+        """Opens the iteration again if the epoch was set late and draws depend on it. Nothing is in flight then."""
         if key != self._key and self._is_random and not self._is_ordered:
             opened = self._open(key, None)
             self._opened.cancel()
@@ -166,7 +166,7 @@ class NativeMaker:
         else:
             is_free = self._opened.batches_in_flight < self._engine.settings.max_batches
         if is_free and may_wait and self.in_flight == 0:
-            self._redo_after_failed()  # what an interrupt has left
+            self._redo_after_failed()  # if an interrupt left it undone
             self._memory.wait_for_room()
         return is_free and self._memory.has_room()
 
@@ -175,7 +175,8 @@ class NativeMaker:
         pending = self._pending_batch(find_files(self._plan.source, request.item, request.numbers))
         if self._num_workers == 0 and self._is_ordered:
             self._opened.set_draws(program_draws(request.number, self._drawn_before))
-        # The engine keeps what belongs to a batch, so that an interrupt loses a batch as a whole or not at all.
+        # The engine keeps everything that belongs to a batch, so that an interrupt loses a batch as a whole or not at
+        # all.
         self._opened.submit(*pending.submission(), given)
         self._look_ahead()
         return True
@@ -211,7 +212,7 @@ class NativeMaker:
         if self._new_init_error is not None:
             raise self._new_init_error()
         if not self._arrived:
-            self._redo_after_failed()  # what an interrupt has left
+            self._redo_after_failed()  # if an interrupt left it undone
         self._wait()
         if not self._arrived:
             return None
@@ -224,8 +225,7 @@ class NativeMaker:
         return _NativeBatch(self, batch, pending)
 
     def _wait(self) -> None:
-        """Lets the oldest batch in flight arrive, if there is one and none has arrived. Bad samples were replaced or
-        left out in it, where that is to be done and can be."""
+        """Waits for the oldest batch in flight, unless one has arrived already, and repairs it if it can."""
         self._wait_for_engine()
         while self._repairs is not None and self._arrived and not self._arrived[0].is_whole:
             if not self._load_again(self._repairs):
@@ -248,7 +248,7 @@ class NativeMaker:
             serve(result)
 
     def _take_owner(self) -> PendingBatch:
-        """Returns what belongs to the batch that has arrived."""
+        """Returns the owner of the batch that has arrived."""
         if not self._owners:
             append_result(self._owners, self._arrived[0].take_owner)
         return self._owners[0]
@@ -257,9 +257,9 @@ class NativeMaker:
         self._arrived, self._owners, self._next_number = [], [], number + 1
 
     def _load_again(self, repairs: BatchRepairs) -> bool:
-        """Submits the batch that has arrived once more, without the samples that have failed; False: it is an error.
+        """Submits the batch that has arrived again, without its failed samples; returns False if it stays an error.
 
-        With draws in order so are the batches after it, which have drawn as if those had not failed.
+        With ordered draws it also submits the later batches again, because they drew as if no sample had failed.
         """
         batch, pending = self._arrived[0], self._take_owner()
         assert pending.repair is not None, "there are repairs"
@@ -289,11 +289,11 @@ class NativeMaker:
         return True
 
     def error_of(self, batch: _native.Batch, pending: PendingBatch) -> tuple[BaseException, Account | None]:
-        """Returns what is raised instead of a batch, and the account of its samples that goes with it."""
+        """Returns the error to raise instead of a batch, and the account of its samples."""
         account = None if pending.repair is None else pending.repair.account
         if batch.is_whole:
             error = pending.final_error
-            assert error is not None, "there is one"
+            assert error is not None, "a whole batch was not delivered"
             return error, account
         if self._repairs is not None and pending.repair is not None:
             found = self._repairs.after(pending.repair, batch, pending.begun_ns)
@@ -309,8 +309,10 @@ class NativeMaker:
             self._failed = batch
 
     def _redo_after_failed(self) -> None:
-        """Loads the batches again that share draws with a failed one: a sample that fails draws nothing, nor do those
-        after it, which could not be known when the later batches began. May be repeated."""
+        """Loads the batches again that share draws with a failed one. May be repeated.
+
+        A failed sample and the later samples of its batch draw nothing, which was unknown when later batches began.
+        """
         if self._failed is None:
             return
         later = self._opened.owners_behind(self._failed)
@@ -321,7 +323,7 @@ class NativeMaker:
         self._look_ahead()
 
     def _settle_draws(self, batch: _native.Batch) -> None:
-        """Brings torch's generator to where it is after `batch`."""
+        """Sets torch's generator to its state after `batch`."""
         if self._num_workers > 0:
             self._redo_after_failed()
         elif (draws := batch.draws_after()) is not None:
@@ -330,12 +332,12 @@ class NativeMaker:
             torch.set_rng_state(state)
 
     def delivered(self, pending: PendingBatch, number: int) -> list[Any]:
-        """Returns what the user gets of a whole batch."""
+        """Returns the value that the user gets for a whole batch."""
         views, labels = self._memory.deliver(pending.place, number)
         return [views if self._plan.is_multi_view else views[0], labels]
 
     def let_go(self, pending: PendingBatch) -> None:
-        """Frees memory that is not the user's."""
+        """Frees the batch's memory that does not belong to the user."""
         self._memory.let_go(pending.place)
 
     # ---- its state and its end -------------------------------------------------------------------------------------
@@ -396,7 +398,7 @@ class _NativeBatch(MadeBatch):
         try:
             raise error
         finally:
-            del error, pending  # the traceback of the error has this frame
+            del error, pending  # the error's traceback refers to this frame
 
     def let_go(self) -> None:
         if self._pending is not None:

@@ -16,11 +16,11 @@ from fastload.samplers._draw_numbers import Numbers
 
 
 class SampleNames(NamedTuple):
-    """What a batch was loaded from.
+    """The samples that a batch was loaded from.
 
     Attributes:
-        indices: In the data set.
-        replaced: Position in the batch -> index of the bad sample in whose place it is.
+        indices: Indices in the data set.
+        replaced: Position in the batch -> index of the bad sample that was replaced there.
     """
 
     indices: NDArray[np.int64]
@@ -29,17 +29,17 @@ class SampleNames(NamedTuple):
 
 @dataclass(frozen=True)
 class PendingBatch:
-    """The engine keeps it while threads may write to its images.
+    """A native batch in flight. The engine keeps it while threads may write to its images.
 
     Attributes:
-        indices: Of what is loaded: as the sampler gave them, up to the first that is none, but for bad samples.
-        files: Of these.
-        labels: Of these.
-        place: Where the engine writes.
-        error: What the batch ends in after these, or None.
-        numbers: As draws, of what the sampler gave; or None.
-        repair: What is done about bad samples; None where they are errors.
-        begun_ns: When it was submitted, where there is a repair: time.time_ns().
+        indices: Indices of the loaded samples: the sampler's indices up to the first invalid one, after repairs.
+        files: The files of these samples.
+        labels: The labels of these samples.
+        place: The memory to which the engine writes.
+        error: The error that ends the batch after these samples, or None.
+        numbers: Numbers of the draws of the sampler's indices, or None.
+        repair: The repair of bad samples; None: a bad sample raises.
+        begun_ns: time.time_ns() of the submission, if there is a repair.
     """
 
     indices: NDArray[np.int64]
@@ -54,14 +54,17 @@ class PendingBatch:
     def submission(
         self,
     ) -> tuple[NDArray[np.int64], list[tuple[int, int]], PendingBatch, _native.BatchCopy | None, Numbers | None]:
-        """Files, address and bytes of their memory, its owner, the copy to a device, and numbers of the draws: what the
-        engine takes."""
+        """Returns the engine's arguments.
+
+        These are the files, the address and size of each part of the memory, its owner, the copy to a device, and the
+        numbers of the draws.
+        """
         numbers = self.numbers if self.repair is None else self.repair.numbers_of_loaded(self.numbers)
         return self.files, self.place.parts, self, self.place.copy, numbers
 
     @property
     def final_error(self) -> Exception | None:
-        """What is raised in its place where nothing that is loaded fails."""
+        """The error to raise instead of the batch if none of its loaded samples fails, or None."""
         if self.error is None and self.repair is not None:
             return self.repair.first_error
         return self.error

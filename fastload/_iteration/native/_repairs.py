@@ -1,4 +1,4 @@
-"""Bad samples of native batches: what the engine tells of them, and what a batch is loaded as instead."""
+"""Repairs of native batches with bad samples: how a batch is loaded again without them."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class BatchRepairs:
     """Repairs the batches of one iteration: Note [repaired batches].
 
     Attributes:
-        quarantine: Of the loader.
-        candidates: What may stand in.
+        quarantine: The loader's quarantine.
+        candidates: The samples that may replace bad ones.
         source: The data set.
-        directory: Of relative paths, a descriptor; None: the current one.
+        directory: Descriptor of the directory of relative paths; None: the current one.
     """
 
     quarantine: Quarantine
@@ -34,13 +34,13 @@ class BatchRepairs:
     directory: int | None
 
     def planned(self, indices: NDArray[np.int64]) -> BatchRepair:
-        """Of a batch that is to be loaded."""
+        """Returns the repair of a batch before it is loaded, which replaces or leaves out its known bad samples."""
         repair = BatchRepair(self.quarantine.policy, self.candidates, indices, {})
         known = self.quarantine.known.among(indices, self.source)
         return repair.planned(known, self._find_known) if known else repair
 
     def after(self, repair: BatchRepair, batch: _native.Batch, begun_ns: int) -> Repair:
-        """What to do about a batch that is not whole, whose load began at `begun_ns` of time.time_ns()."""
+        """Returns the repair of a batch that is not whole; its load began at `begun_ns` of time.time_ns()."""
         loaded = repair.loaded
         failed = [
             FailedPlace(
@@ -62,7 +62,7 @@ class BatchRepairs:
 
 
 def _without_frames(error: BaseException) -> BaseException:
-    """`error`, which the batch keeps: the frames in which Pillow raised lead back to the batch and its memory."""
+    """Removes the frames from `error`, which the batch keeps: Pillow's frames refer to the batch and its memory."""
     left: list[BaseException | None] = [error]
     seen: set[int] = set()
     while left:

@@ -36,23 +36,23 @@ STEP_FIELDS: dict[str, tuple[str, ...]] = {
 
 
 class TransformStep(tuple[Any, ...]):
-    """What a transform did to one sample, its random choices resolved: a named tuple of a kind and its values.
+    """One step that a transform did to a sample, with its random choices resolved: a named tuple of a kind and values.
 
-    The names of the values depend on the kind. A step is a tuple in every respect: ``kind, *values = step`` unpacks it,
-    ``step.width`` is a value by its name, and ``step == ("hflip",)`` compares. Positions and sizes are pixels.
+    The names of the values depend on the kind. A step is a tuple: ``kind, *values = step`` unpacks it, ``step.width``
+    is a value by its name, and ``step == ("hflip",)`` compares. Positions and sizes are in pixels.
 
     | kind | values |
     |---|---|
-    | "crop" | left, top, width, height of what is kept; pad_left, pad_top, pad_right, pad_bottom: zeros around it |
+    | "crop" | left, top, width, height of the box; pad_left, pad_top, pad_right, pad_bottom: zeros around it |
     | "resize" | width, height, interpolation: the filter, such as "bilinear" |
     | "hflip", "vflip" | |
     | "rotate90", "rotate180", "rotate270" | counter-clockwise |
     | "pad" | left, top, right, bottom, padding_mode, fill |
     | "affine" | a, b, c, d, e, f: the matrix as in Pillow's Image.transform; fill, interpolation |
-    | "gaussian_blur" | kernel_width, kernel_height, sigma; family: "v1" or "v2", whose arithmetic it is |
+    | "gaussian_blur" | kernel_width, kernel_height, sigma; family: "v1" or "v2", which sets the arithmetic |
     | "brightness", "contrast", "saturation", "sharpness", "hue" | factor |
     | "posterize" | bits that each value keeps |
-    | "solarize" | threshold: values that are not below it are inverted |
+    | "solarize" | threshold: values at or above it are inverted |
     | "autocontrast", "equalize", "invert", "grayscale" | |
     | "erase" | left, top, width, height of the box in the finished tensor; value: the bytes of three elements |
 
@@ -71,17 +71,17 @@ class TransformStep(tuple[Any, ...]):
 
     @property
     def kind(self) -> str:
-        """What was done: the first element."""
+        """The kind of the step: its first element."""
         name: str = self[0]
         return name
 
     @property
     def _fields(self) -> tuple[str, ...]:
-        """The names of the elements, as a named tuple has them."""
+        """The names of the elements, as in a named tuple."""
         return ("kind", *STEP_FIELDS[self.kind])
 
     def _asdict(self) -> dict[str, Any]:
-        """name -> element, as a named tuple gives it."""
+        """Returns name -> element, as a named tuple does."""
         return dict(zip(self._fields, self, strict=True))
 
     def __getattr__(self, name: str) -> Any:
@@ -97,17 +97,17 @@ class TransformStep(tuple[Any, ...]):
 
 @dataclass(frozen=True)
 class SampleReport:
-    """What was done to one sample of a native batch; ``iterator.batch_report()`` gives one for each.
+    """Report on one sample of a native batch; ``iterator.batch_report()`` returns one for each sample.
 
     Attributes:
-        index: in the dataset.
-        path: as given to the system.
-        source: "native", "coefficients" or "pixels" where a store had those of the image, "fallback" where Pillow
-            decoded it.
-        source_size: (width, height) of the decoded image in pixels; (0, 0) where it is not known.
-        views: the steps of each view of a MultiView, else those of the one result; in the order in which they were
-            done. A step that changes nothing is left out.
-        replaced: index of the bad sample that this one stands in for, with on_error="replace"; else None.
+        index: Index of the sample in the dataset.
+        path: Path of the file, as given to the system.
+        source: "native"; "coefficients" or "pixels" if a store had the image's coefficients or pixels; "fallback" if
+            Pillow decoded the image.
+        source_size: (width, height) of the decoded image in pixels; (0, 0) if it is not known.
+        views: The steps of each view of a MultiView, or of the single result, in the order in which they were done. A
+            step that changes nothing is left out.
+        replaced: Index of the bad sample that this sample replaces, with on_error="replace"; else None.
 
     Example:
         >>> iterator = iter(fastload.DataLoader(dataset, batch_size=2))
@@ -128,10 +128,10 @@ class SampleReport:
 
     @property
     def steps(self) -> tuple[TransformStep, ...]:
-        """Those of the first view."""
+        """The steps of the first view."""
         return self.views[0]
 
 
 def views_of(views: list[list[tuple[Any, ...]]]) -> tuple[tuple[TransformStep, ...], ...]:
-    """SampleReport.views, of what native code tells."""
+    """Returns SampleReport.views from the native report."""
     return tuple(tuple(map(TransformStep, view)) for view in views)
