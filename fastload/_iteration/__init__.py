@@ -1,1 +1,1 @@
-"""One epoch: the iterators, the makers of batches below them, and where a saved state resumes."""
+"""One epoch: the iterators, the makers of their batches, and saved states."""

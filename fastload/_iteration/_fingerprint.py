@@ -1,4 +1,4 @@
-"""What a loader's batches depend on, in a few lines: a state is loaded only where that is the same."""
+"""Fingerprint of everything that a loader's batches depend on: a state is loaded only if it is the same."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fastload.transforms._lowering import LoweredTransform
 _NUM_PATHS = 64
 _MAX_TEXT = 300
 
-# Fields that strict=False lets differ, with what they are.
+# Fields that may differ with strict=False -> their names in messages.
 LENIENT: Mapping[str, str] = {
     "paths": "names and labels of files",
     "batch_size": "samples of a batch",
@@ -27,13 +27,18 @@ LENIENT: Mapping[str, str] = {
 
 
 def fingerprint_of(plan: NativePlan, batch_sampler: Any, on_error: str) -> dict[str, Any]:
-    """Takes the same time for any number of samples. `on_error` says what becomes of bad ones: describe_errors().
+    """Returns the fingerprint of a native loader, in constant time for any number of samples.
+
+    Args:
+        plan: The plan of the loader's batches.
+        batch_sampler: The loader's batch sampler.
+        on_error: The treatment of bad samples, from describe_errors().
 
     Returns:
-        "samples": their number; "paths": a digest of 64 (path, label) pairs that lie evenly among them; "batch_size",
-        of all ranks of a ShardedSampler, None where the batch sampler has none; "drop_last"; "sampler": its kind and
-        settings; "transform": the native steps with their numbers, of which long ones are cut and end in a digest;
-        "on_error": what was passed.
+        "samples": their number; "paths": a digest of 64 evenly spaced (path, label) pairs; "batch_size": summed over
+        all ranks of a ShardedSampler, None if the batch sampler has none; "drop_last"; "sampler": its kind and
+        settings; "transform": the native steps with their numbers, a long text is cut and ends in a digest;
+        "on_error": the argument.
     """
     return {
         "samples": len(plan.source),
@@ -45,10 +50,11 @@ def fingerprint_of(plan: NativePlan, batch_sampler: Any, on_error: str) -> dict[
 
 
 def fingerprint_of_loader(dataset: Any, index_sampler: Any, on_error: str) -> dict[str, Any]:
-    """The same of a loader whose batches Python makes, of which neither files nor transforms are known.
+    """Returns the fingerprint of a loader whose batches Python makes, so that files and transforms are not known.
 
     Returns:
-        "samples": None where the data set does not say; "batch_size", "drop_last", "sampler" and "on_error".
+        "samples": their number, None if the data set has no length; "batch_size", "drop_last", "sampler" and
+        "on_error" as of fingerprint_of().
     """
     try:
         samples: int | None = len(dataset)

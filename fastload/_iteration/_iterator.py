@@ -1,4 +1,4 @@
-"""One epoch of a loader: the iterator over its batches, whatever makes them."""
+"""One epoch of a loader: the iterator over its batches, independent of their maker."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from fastload.samplers._epoch_order import EpochOrder
 from fastload.samplers._index_array import BadIndicesError
 from fastload.samplers._own_batches import sequential_key
 
-# So many states of a stateful sampler are kept at most.
+# The most states of a stateful sampler that are kept.
 _MOST_BATCHES = 2**20
 
 
@@ -44,20 +44,20 @@ class EpochIterator(_BaseDataLoaderIter):
     of next(). An interrupt falls before that step, and the next call continues with what it finds.
 
     Args:
-        loader: For torch's base class; it is not kept.
-        setup: What counts of the loader.
+        loader: The loader, for torch's base class; it is not kept.
+        setup: The loader's arguments and what follows from them.
         maker: Makes the batches; not started yet.
     """
 
     __next__ = _native.next_when_ready
-    _begun_key: tuple[int, int, bool] | None = None  # of the next epoch, where that was begun early
-    _has_begun_early = False  # with all of its first batches
+    _begun_key: tuple[int, int, bool] | None = None  # of the next epoch, if it was begun early
+    _has_begun_early = False  # all of its first batches were requested
 
     def __init__(self, loader: TorchDataLoader[Any], setup: LoaderSetup, maker: BatchMaker) -> None:
         saved, resumed = setup.saved, setup.resumed
         order = self._order_from(setup, maker, saved)
         with contextlib.ExitStack() as stack:
-            # Workers that continue have their base seed, so nothing is drawn from the program's generators.
+            # Workers that continue have a base seed already, so nothing is drawn from the program's generators.
             if resumed is not None:
                 stack.enter_context(ProgramReplay().drawing())
             if setup.num_workers == 0 and order.is_asked_by_torch:
@@ -85,7 +85,7 @@ class EpochIterator(_BaseDataLoaderIter):
             self._begin(loader, order, saved, first_iter=True)
         except BaseException:
             maker.close()
-            del self._maker  # the error has this frame, and would keep what the maker holds
+            del self._maker  # the error refers to this frame, and would keep the maker's objects
             raise
         self._progress = setup.progress
 
@@ -93,7 +93,7 @@ class EpochIterator(_BaseDataLoaderIter):
 
     @staticmethod
     def _order_from(setup: LoaderSetup, maker: BatchMaker, saved: SavedState | None) -> EpochOrder:
-        # The states of a stateful sampler are kept from the batch on with which a saved state may begin.
+        # The states of a stateful sampler are kept back to the batch at which a saved state may begin.
         every = maker.snapshot_every
         depth = setup.max_batches + setup.delivery.prefetch + 2 + (every - 1 if every else _MOST_BATCHES)
         return order_from(saved, setup.index_sampler, depth, takes_keys=maker.takes_keys)
@@ -110,18 +110,18 @@ class EpochIterator(_BaseDataLoaderIter):
         setup = self._setup
         self._clock.begin_epoch()
         if setup.num_workers > 0:
-            # torch asks the sampler for a second iterator here, and uses this one; samplers may count on it.
+            # torch asks the sampler for a second iterator here and uses it; samplers may rely on this.
             with order.asking() if order.is_asked_by_torch else contextlib.nullcontext():
                 super()._reset(loader, first_iter)
         self._epoch = setup.progress.epoch
         self._key = setup.random_key(int(self._base_seed), self._resets)
         self._late = LateEpoch(setup, saved)
-        self._is_over = False  # StopIteration has come
-        self._ready: list[Any] = []  # the batch that next() returns, once it is all that the user gets
-        # Batches that have come, the oldest first; the one that `_ready` is made of is the first until it is let go.
+        self._is_over = False  # StopIteration was raised
+        self._ready: list[Any] = []  # the batch that next() returns, once it is complete
+        # Batches that have come, the oldest first. The source of the batch in `_ready` is the first until it is let go.
         self._made: collections.deque[MadeBatch] = collections.deque()
-        self._current: MadeBatch | None = None  # what the batch in `_ready` is made of
-        self._late_error: Exception | None = None  # what has come instead of a batch after those in `_made`
+        self._current: MadeBatch | None = None  # the source of the batch in `_ready`
+        self._late_error: Exception | None = None  # came instead of a batch, after the batches in `_made`
         first, position = (0, 0) if saved is None else (saved.begins_at, saved.position)
         self._num_yielded = self._num_before = self._next_number = first
         self._position_begun = position
@@ -138,17 +138,17 @@ class EpochIterator(_BaseDataLoaderIter):
 
     def _begin_order(self, order: EpochOrder, begun: Iterator[Any] | None) -> None:
         self._is_exhausted = False
-        self._given: list[Any] = []  # what the sampler gave last, until the maker has it
-        self._request: Request | None = None  # for that
+        self._given: list[Any] = []  # the sampler's last item, until the maker has it
+        self._request: Request | None = None  # the request for this item
         order.begin(begun)
         self._order = order
 
     def _begin_early(self) -> None:
-        """Begins the epoch that a persistent iterator is likely to be asked for, where only the time can tell: the
+        """Begins the next epoch of a persistent iterator before it is asked for, if only the timing can show it: its
         batches are known, and neither sampler nor transform draws.
 
-        What is asked for must not be taken for more of this epoch, and an interrupt or an error must not cost batches
-        of the next one: unless all goes well, that epoch begins anew.
+        The requested batches must not count as more of this epoch, and an interrupt or an error must not cost batches
+        of the next epoch: unless everything succeeds, that epoch begins anew.
         """
         setup = self._setup
         key = sequential_key(setup.index_sampler)
@@ -162,7 +162,7 @@ class EpochIterator(_BaseDataLoaderIter):
         except Exception as error:
             if is_interrupt(error):
                 raise
-            return  # its batch was not asked for by anybody yet
+            return  # nobody has asked for its batch yet
         self._has_begun_early = True
 
     def _pass_over(self, count: int) -> None:
@@ -170,7 +170,7 @@ class EpochIterator(_BaseDataLoaderIter):
         if count > 0 and self._setup.is_of_stream and not self._maker.has_own_states:
             warnings.warn(
                 f"{count} batches are asked for again and dropped: neither the data set nor its iterator has both "
-                "state_dict() and load_state_dict(), with which a stream goes on at once",
+                "state_dict() and load_state_dict(), with which a stream would continue at once",
                 stacklevel=2,
             )
         for _ in range(count):
@@ -186,17 +186,21 @@ class EpochIterator(_BaseDataLoaderIter):
     # ---- its batches -----------------------------------------------------------------------------------------------
 
     def _enter(self) -> AbstractContextManager[Any]:
-        """Returns what a thread holds while it iterates. Raises ValueError, as generators do, where it does already."""
+        """Returns the lock that a thread holds while it iterates.
+
+        Raises:
+            ValueError: The calling thread holds it already; generators raise this, too.
+        """
         if self._turn._is_owned():  # type: ignore[attr-defined]
             raise ValueError(
-                "iterator already executing: next() was called on it from inside of its own next(), by code of the "
-                "data set, collate_fn, the sampler or a signal's handler. Call it after that has returned, or give "
-                "that code an iterator of its own: iter(loader)"
+                "iterator already executing: next() was called on it from inside its own next(), by code of the data "
+                "set, collate_fn, the sampler or a signal handler. Call it after next() has returned, or give that "
+                "code an iterator of its own: iter(loader)"
             )
         return self._turn
 
     def _check_caller(self) -> None:
-        """Raises where the calling thread cannot iterate. Waits for ever where the interpreter exits."""
+        """Raises if the calling thread cannot iterate. Waits forever if the interpreter exits."""
         self._check_process()
         if threading.current_thread() in self._maker.threads:
             raise ValueError(
@@ -206,9 +210,9 @@ class EpochIterator(_BaseDataLoaderIter):
         exit_state.sleep_if_begun()
 
     def _prepare(self) -> None:
-        """Brings the next batch into `_ready`, and notes how long that took. next() calls it first.
+        """Brings the next batch into `_ready` and notes how long this took. next() calls it first.
 
-        Continues when it is called again after an interrupt.
+        Another call after an interrupt continues.
         """
         self._clock.ask()
         try:
@@ -221,8 +225,10 @@ class EpochIterator(_BaseDataLoaderIter):
         self._clock.give()
 
     def _count_next(self) -> None:
-        """Does what torch's next() does around _next_data(). Leaves out the parts that nobody looks at: torch names
-        each step for its profiler, which takes longer than all that is done here for a batch."""
+        """Does the work of torch's next() around _next_data().
+
+        Without a profiler it leaves out the profiler's name for each step, which takes longer than the rest.
+        """
         if not self._ready:
             self._num_before = self._num_yielded
         self._num_yielded = self._num_before
@@ -233,7 +239,7 @@ class EpochIterator(_BaseDataLoaderIter):
             return
         try:
             super().__next__()
-        except Warning:  # of a length that was too small: it costs the batch, as in torch
+        except Warning:  # the length was too small: this costs the batch, as in torch
             self._ready = []
             raise
 
@@ -255,7 +261,7 @@ class EpochIterator(_BaseDataLoaderIter):
     def _bring_batch(self) -> None:
         if self._setup.quarantine is not None:
             self._setup.quarantine.check()
-        if self._begun_key is not None:  # the batches in flight are those of the next epoch
+        if self._begun_key is not None:  # the batches in flight belong to the next epoch
             raise StopIteration
         self._follow_epoch()
         self._late.is_open = False
@@ -263,9 +269,9 @@ class EpochIterator(_BaseDataLoaderIter):
         self._hand_over(self._current.batch)
 
     def _hand_over(self, batch: Any) -> None:
-        """Puts what device_transform makes of `batch`, which is on the device, into `_ready`.
+        """Applies device_transform to `batch`, which is on the device, and puts the result into `_ready`.
 
-        The user's function cannot be called twice with a batch: an error in it costs the batch.
+        The user's function must not be called twice with a batch, so an error in it costs the batch.
         """
         given = iter([batch])
         try:
@@ -276,7 +282,7 @@ class EpochIterator(_BaseDataLoaderIter):
             raise
 
     def _next_made(self) -> MadeBatch:
-        """Returns the next batch, on its way to the device, and sends those after it there that have come already."""
+        """Returns the next batch, sent to the device, and sends later batches there that have come already."""
         if not self._made:
             self._raise_late_error()
             self._take_next()
@@ -288,7 +294,7 @@ class EpochIterator(_BaseDataLoaderIter):
             except Exception as error:
                 if is_interrupt(error):
                     raise
-                self._late_error = error.with_traceback(None)  # it is raised in its turn
+                self._late_error = error.with_traceback(None)  # raised in its turn
         return self._made[0]
 
     def _raise_late_error(self) -> None:
@@ -297,10 +303,10 @@ class EpochIterator(_BaseDataLoaderIter):
             try:
                 raise error
             finally:
-                del error  # its traceback has this frame
+                del error  # its traceback refers to this frame
 
     def _take_next(self) -> None:
-        """Appends the batch that comes next to `_made`. Raises StopIteration at the end of the epoch."""
+        """Appends the next batch to `_made`. Raises StopIteration at the end of the epoch."""
         self._fill(may_wait=True)
         while (made := self._maker.take()) is not None:
             made.number = self._next_number
@@ -308,7 +314,7 @@ class EpochIterator(_BaseDataLoaderIter):
             try:
                 self._fill()
             except BaseException as error:
-                if not is_interrupt(error):  # in torch, too, a sampler that fails costs the batch at hand
+                if not is_interrupt(error):  # in torch, too, a sampler that fails costs the current batch
                     made.release()
                     self._drop(made)
                 raise
@@ -319,7 +325,7 @@ class EpochIterator(_BaseDataLoaderIter):
         self._end_epoch()
 
     def _open_last(self) -> None:
-        """Opens the batch that has come last. May be repeated. Raises what has come instead of it."""
+        """Opens the batch that came last. May be repeated. Raises the error that came instead of it."""
         made = self._made[-1]
         self._next_number = max(self._next_number, made.number + 1)  # a later one may have failed
         made.release()
@@ -331,7 +337,7 @@ class EpochIterator(_BaseDataLoaderIter):
                 self._drop(made)
             raise
         finally:
-            del made  # the traceback of its error has this frame
+            del made  # the traceback of its error refers to this frame
 
     def _drop(self, made: MadeBatch) -> None:
         self._next_number = max(self._next_number, made.number + 1)
@@ -339,19 +345,19 @@ class EpochIterator(_BaseDataLoaderIter):
         self._count(made)
 
     def _let_go(self) -> None:
-        """Frees what the batch in `_ready` was made of, and counts it. May be repeated."""
+        """Frees the source of the batch in `_ready` and counts its bad samples. May be repeated."""
         if self._made and self._made[0] is self._current:
             self._current.let_go()
             self._count(self._current)
             del self._made[0]
 
     def _count(self, made: MadeBatch) -> None:
-        """Counts the bad samples of a batch, or of the error instead of it, that is handed out."""
+        """Counts the bad samples of a batch that is handed out, or of the error instead of it."""
         if self._setup.quarantine is not None and made.account is not None:
             self._setup.quarantine.count(made.account, self._epoch, made.number)
 
     def _fill(self, *, may_wait: bool = False) -> None:
-        """Asks for batches until the maker has no room. First does again what an interrupt has left undone."""
+        """Requests batches until the maker has no room. It first completes a request that an interrupt left undone."""
         while not self._is_exhausted and self._maker.has_room(may_wait=may_wait):
             if not self._given:
                 self._request = None
@@ -363,7 +369,7 @@ class EpochIterator(_BaseDataLoaderIter):
                 self._request = self._request_of(self._given[0])
             if not self._maker.submit(self._request, self._given):
                 return
-            self._request = None  # it may lead to an error, whose traceback leads here
+            self._request = None  # it may refer to an error, whose traceback refers to this frame
 
     def _request_of(self, given: Any) -> Request:
         item = self._order.item(given)
@@ -371,13 +377,13 @@ class EpochIterator(_BaseDataLoaderIter):
         return Request(self._next_number + self._maker.in_flight, item, self._key, numbers)
 
     def _end_epoch(self) -> NoReturn:
-        self._order.check_end()  # raises where an interrupt has ended the sampler
+        self._order.check_end()  # raises if an interrupt has ended the sampler
         self._is_over = True
         if self._setup.is_of_stream and 0 < self._next_number <= self._position_begun:
             self._position_begun = 0  # once is enough
             warnings.warn(
-                "the state is of an epoch that was over: the stream gives no batch behind position "
-                f"{self._next_number}. Its last batch is not known to be the last before it is asked for another",
+                "the state is of an epoch that was over: the stream has no batch after position "
+                f"{self._next_number}. A stream does not know its last batch until it is asked for another",
                 stacklevel=2,
             )
         self._begin_early()
@@ -385,12 +391,12 @@ class EpochIterator(_BaseDataLoaderIter):
 
     @property
     def batch_report(self) -> Callable[[], list[Any]]:
-        """The method that returns what was done to each sample of the batch returned last.
+        """The method that reports on the samples of the batch returned last.
 
-        It returns a SampleReport for each sample, in the order of the batch; none before the first batch.
+        It returns a SampleReport for each sample, in the order of the batch; an empty list before the first batch.
 
         Raises:
-            AttributeError: Python makes the batches, and what it does to a sample is not known.
+            AttributeError: Python makes the batches, so the steps of a sample are not known.
 
         Example:
             >>> iterator = iter(fastload.DataLoader(dataset, batch_size=4))
@@ -402,30 +408,28 @@ class EpochIterator(_BaseDataLoaderIter):
         """
         if not self.is_native:
             raise AttributeError(
-                "batch_report() is of native batches only: what the Python part of a sample did to it is not known. "
-                "The loader's explain() says why the batches are not native"
+                "batch_report() needs native batches: the steps that Python does to a sample are not known. The "
+                "loader's explain() says why the batches are not native"
             )
         return lambda: [] if self._current is None else self._current.report()
 
     # ---- its state -------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Tells where the next batch comes from, for DataLoader.load_state_dict().
+        """Returns the position of the iterator, for DataLoader.load_state_dict().
 
-        Waits for workers that run Python and have not begun, at most as long as for a batch. The handler of a signal
-        may call it in the middle of next(): it changes nothing, and a batch counts as handed out when next() has let
-        go of it.
+        Waits for workers that run Python and have not begun, at most as long as for a batch. A signal handler may call
+        it in the middle of next(): it changes nothing, and a batch counts as handed out once next() has let go of it.
 
         Returns:
-            A new dict, as DataLoader.state_dict() gives it.
+            A new dict, as DataLoader.state_dict() returns it.
 
         Raises:
-            StateError: such a worker was ended before it began; or the state_dict() of the data set, or of its
-                iterator, has raised.
-            ForkedProcessError: the iterator is of another process.
+            StateError: A worker ended before it began; or state_dict() of the data set or its iterator raised.
+            ForkedProcessError: The iterator belongs to another process.
         """
         self._check_process()
-        is_inside_next = self._turn._is_owned()  # type: ignore[attr-defined]  # in the handler of a signal
+        is_inside_next = self._turn._is_owned()  # type: ignore[attr-defined]  # in a signal handler
         with self._turn:
             if not is_inside_next:
                 self._follow_epoch()
@@ -442,7 +446,7 @@ class EpochIterator(_BaseDataLoaderIter):
         return self._next_number - (0 if self._late_error is None else 1)
 
     def _follow_epoch(self) -> None:
-        """Takes the epoch that was set after iter(), while nothing was asked for. May be repeated."""
+        """Applies an epoch that was set after iter() if nothing was requested yet. May be repeated."""
         if not self._late.is_open:
             return
         self._order.look_again()
@@ -451,8 +455,8 @@ class EpochIterator(_BaseDataLoaderIter):
             self._key = self._key._replace(epoch=self._epoch)
 
     def _look_for_end(self) -> None:
-        """Asks a stateful sampler for a batch after the last one, as next() will: its state is then that of the next
-        epoch. With workers that was done when the last batch was handed out."""
+        """Asks a stateful sampler for a batch after the last one, as next() will: its state then belongs to the next
+        epoch. With workers this was done when the last batch was handed out."""
         is_asked_for_each = self._setup.num_workers == 0 and self._order.kind == "stateful"
         if is_asked_for_each and not self._is_exhausted and not self._given and self._has_given_all():
             self._order.give(self._given)
@@ -464,15 +468,15 @@ class EpochIterator(_BaseDataLoaderIter):
             return True
         if self._ready or self._made or self._late_error or self._maker.in_flight or self._given:
             return False
-        if self._is_exhausted and self._maker.is_running:  # else batches that were in flight may not have come
+        if self._is_exhausted and self._maker.is_running:  # if it has ended, batches in flight may be missing
             return True
         try:
             return self.position >= len(self._setup.index_sampler)
-        except TypeError:  # it has no length
+        except TypeError:  # the sampler has no length
             return False
 
     def _state_later(self) -> Callable[[], SavedState]:
-        """Returns what makes the state of this moment. It does not keep the iterator."""
+        """Returns a function that makes the state of this moment and does not keep the iterator."""
         position, is_over = self.position, self._has_given_all()
         identity = EpochIdentity(
             self._setup, self._maker.way, self._maker.fingerprint, self._epoch, int(self._base_seed), self._resets
@@ -485,8 +489,8 @@ class EpochIterator(_BaseDataLoaderIter):
         return lambda: identity.state_at(position, sampler, workers())
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        # A loop that was left lets go of its iterator, and may ask the loader for its state then. Nobody does so when
-        # the interpreter tears down what this needs, its modules among it.
+        # A program that leaves a loop drops its iterator, and may then ask the loader for its state. While the
+        # interpreter finalizes, nobody asks, and the modules that this needs may be gone.
         progress = None if is_finalizing() else getattr(self, "_progress", None)
         if progress is not None and progress.is_latest(self) and not self._is_forked:
             progress.left = self._state_later()
@@ -500,11 +504,12 @@ class EpochIterator(_BaseDataLoaderIter):
 
     @property
     def is_running(self) -> bool:
-        """Whether more batches can come: the workers are of this process and have not been told to end."""
+        """Whether more batches can come: the workers belong to this process and were not told to end."""
         return not self._is_forked and self._maker.is_running
 
     def _shutdown_workers(self) -> None:
-        """Ends the workers. Classes derived from torch's loader that keep an iterator call it, as torch's has it."""
+        """Ends the workers. Subclasses of torch's loader that keep an iterator call it, because torch's iterators have
+        it."""
         if not self._is_forked:
             self._maker.cancel()
 
@@ -518,6 +523,6 @@ class EpochIterator(_BaseDataLoaderIter):
 
 
 def _num_samples(item: Any) -> int:
-    """Returns how many samples the sampler gave, up to one that is no index."""
+    """Returns the number of samples that the sampler gave, up to the first that is not an index."""
     given = item.before if isinstance(item, BadIndicesError) else item
     return len(given) if isinstance(given, (list, np.ndarray)) else 1

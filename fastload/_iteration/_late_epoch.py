@@ -1,4 +1,4 @@
-"""set_epoch() after iter() and before the first batch: frameworks call it there in the first epoch of a run."""
+"""set_epoch() between iter() and the first batch: frameworks call it there in the first epoch of a run."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from fastload.samplers._seeded_shuffle import SeededShuffle
 
 
 class LateEpoch:
-    """Looks for a new epoch before an iteration asks for its first batch, so that no worker begins one of another.
+    """Looks for a new epoch before an iteration requests its first batch, so that no worker makes one of a stale epoch.
 
     Args:
-        arguments: Of the loader.
-        saved: Where the iteration begins. An epoch that continues keeps its number.
+        arguments: The loader's arguments.
+        saved: The state from which the iteration resumes, or None. An epoch that continues keeps its number.
 
     Attributes:
         is_seeded: Whether random transforms depend on the epoch.
-        is_open: Whether nothing was asked for, so that the epoch may still change.
+        is_open: Whether nothing was requested yet, so that the epoch may still change.
     """
 
     def __init__(self, arguments: LoaderArguments, saved: SavedState | None) -> None:
@@ -35,7 +35,7 @@ class LateEpoch:
         return self.is_seeded and kind_of(self._index_sampler) in ("fixed", "distributed")
 
     def now(self, iterator: Any, epoch: int) -> int:
-        """Returns the loader's epoch that `iterator` is of, which was `epoch` at the last call. May be repeated."""
+        """Returns the epoch of `iterator`, which was `epoch` at the last call. May be repeated."""
         asked = self._progress.asked_epoch if self._progress.is_latest(iterator) else None
         now = epoch if asked is None else asked
         sampler = epoch_holder(self._index_sampler)

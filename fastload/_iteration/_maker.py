@@ -1,4 +1,4 @@
-"""What makes the batches of an epoch, as EpochIterator sees it."""
+"""The interface of the makers of batches, as EpochIterator uses it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from fastload.samplers._draw_numbers import Numbers
 
 
 class TorchValues(NamedTuple):
-    """What torch's base class of iterators has decided.
+    """The values that torch's base class of iterators has set.
 
     Attributes:
-        base_seed: Of the workers.
+        base_seed: The base seed of the workers.
         pins: Whether batches on the host are page-locked.
         pin_device: The value of pin_memory_device, or None.
-        timeout_seconds: The limit of each wait; 0: none.
+        timeout_seconds: The limit of each wait; 0: no limit.
     """
 
     base_seed: int
@@ -32,13 +32,13 @@ class TorchValues(NamedTuple):
 
 
 class EpochStart(NamedTuple):
-    """Where an epoch begins.
+    """The position at which an epoch begins.
 
     Attributes:
         key: Seed and epoch of rng="sample".
         first: Number of the batch that is asked for first.
-        num_replayed: The number of batches after that which were handed out before, and are dropped now.
-        resumed: The state whose workers continue, where this is the iterator's first epoch.
+        num_replayed: Number of batches from `first` on that were handed out before and are dropped now.
+        resumed: The state whose workers continue, in the iterator's first epoch; else None.
     """
 
     key: RandomKey
@@ -49,13 +49,13 @@ class EpochStart(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """One batch that is asked for.
+    """A request for one batch.
 
     Attributes:
-        number: In its epoch, from 0; with streams that end, the number it has if none ends before it.
-        item: What the sampler gave.
+        number: Number of the batch in its epoch, from 0; with streams, its number if none of them ends before it.
+        item: The sampler's item.
         key: Seed and epoch of rng="sample".
-        numbers: Numbers of the draws of its samples; None: they have none.
+        numbers: Numbers of the draws of its samples; None: draws have no numbers.
     """
 
     number: int
@@ -65,7 +65,7 @@ class Request:
 
     @property
     def python_key(self) -> RandomKey:
-        """The key with the numbers of the draws, for streams of Python."""
+        """The key with the numbers of the draws, for random streams in Python."""
         return self.key if self.numbers is None else self.key._replace(numbers=self.numbers.tolist())
 
 
@@ -73,10 +73,10 @@ class WorkerStates(NamedTuple):
     """The workers' part of a saved state; see the attributes of SavedState with these names.
 
     Attributes:
-        draws: What native workers draw from next, as text.
-        workers: Of those that run Python.
-        replayed: The number of batches handed out that are asked for again.
-        next_worker: The worker whose turn it is, of a stream.
+        draws: The states of the native workers' generators, as text.
+        workers: The states of the workers that run Python.
+        replayed: Number of batches that were handed out and are asked for again.
+        next_worker: The worker whose turn it is, for a stream.
     """
 
     draws: tuple[str, ...] | None = None
@@ -86,10 +86,10 @@ class WorkerStates(NamedTuple):
 
 
 class StateBefore(NamedTuple):
-    """Where the workers stand before a batch.
+    """The positions of the workers before a batch.
 
     Attributes:
-        begins_at: Number of the batch from which on the sampler is asked again.
+        begins_at: Number of the first batch for which the sampler is asked again.
         states: Returns the workers' part of the state. May be called after the iterator is gone; may wait for workers
             that have not begun.
     """
@@ -102,11 +102,11 @@ class MadeBatch:
     """A batch that has come from a maker, or an error instead of it. An interrupt finds it here, opened or not.
 
     Attributes:
-        number: In its epoch; set when it is taken.
-        batch: What the user gets, once it is open.
-        account: Of bad samples in it.
+        number: Number of the batch in its epoch; set when it is taken.
+        batch: The batch that the user gets, once it is open.
+        account: The account of its bad samples, or None.
         is_end_of_stream: Whether a worker's stream has ended instead.
-        has_failed: Whether open() has raised what came instead of the batch.
+        has_failed: Whether open() has raised the error that came instead of the batch.
     """
 
     def __init__(self) -> None:
@@ -120,29 +120,29 @@ class MadeBatch:
         """Lets the maker forget the batch, which the iterator now holds. May be repeated."""
 
     def open(self, delivery: Delivery) -> None:
-        """Sets `batch`, on its way to the device. May be repeated. Raises what came instead of the batch."""
+        """Sets `batch` and sends it to the device. May be repeated. Raises the error that came instead of the batch."""
 
     def let_go(self) -> None:
-        """Frees what the batch was made of, once the user has it or will not get it. May be repeated."""
+        """Frees the maker's memory of the batch once the user has it or will not get it. May be repeated."""
 
     def report(self) -> list[Any]:
-        """Returns what was done to each of its samples, where native code has made them."""
+        """Returns the report on each of its samples; empty if Python made the batch."""
         return []
 
 
 class BatchMaker(Protocol):
     """Makes the batches of an iterator: in native threads, in workers that run Python, or in the calling thread.
 
-    An interrupt may come between any two steps of these methods; each goes on when it is called again with the same
+    An interrupt may come between any two steps of these methods; each continues when it is called again with the same
     arguments.
 
     Attributes:
-        way: Who makes the batches, as saved states say it.
-        takes_keys: Whether requests have what the sampler gave as it is; else index batches.
+        way: The way in which the batches are made, as saved states name it.
+        takes_keys: Whether requests have the sampler's items unchanged, instead of index batches.
         takes_numbers: Whether requests have the numbers of the draws.
-        snapshot_every: A saved state begins at multiples of so many batches; 0: at the epoch's beginning.
-        threads: The worker threads, where torch's iterators list their worker processes.
-        fingerprint: Returns what the batches depend on. Does not keep the maker.
+        snapshot_every: A saved state begins at a multiple of this number of batches; 0: at the beginning of the epoch.
+        threads: The worker threads, which replace the worker processes in torch's iterators.
+        fingerprint: Returns the fingerprint of everything that the batches depend on. Does not keep the maker.
     """
 
     @property
@@ -162,17 +162,20 @@ class BatchMaker(Protocol):
         """Starts the workers. Called once, after torch's base class has drawn the base seed."""
 
     def begin_epoch(self, start: EpochStart) -> None:
-        """Begins an epoch; batches that were asked for before are made, but not taken.
+        """Begins an epoch. Earlier requests are made, but their batches are not taken.
 
         Raises:
-            StateError: The workers cannot continue where the state says.
+            StateError: The workers cannot continue at their resume points.
         """
 
     def has_room(self, *, may_wait: bool = False) -> bool:
-        """Returns whether another batch may be asked for now; with `may_wait` waits where nothing else is in flight."""
+        """Returns whether another batch may be requested now; with `may_wait`, waits if nothing is in flight."""
 
     def submit(self, request: Request, given: list[Any]) -> bool:
-        """Asks for a batch, and empties `given` in the step that makes it the maker's. Returns whether it did."""
+        """Requests a batch and returns whether the maker accepted it.
+
+        It empties `given` in the same step in which the maker takes the request over.
+        """
 
     def take(self) -> MadeBatch | None:
         """Waits for the next batch in order, which stays in flight until it is released; None: there is none.
@@ -183,34 +186,34 @@ class BatchMaker(Protocol):
         """
 
     def state_before(self, position: int, *, is_over: bool) -> StateBefore:
-        """Tells where the workers stand before batch `position`; `is_over`: that is one of the next epoch."""
+        """Returns the workers' positions before batch `position`; with `is_over`, before the next epoch."""
 
     def cancel(self) -> None:
-        """Ends what runs, and waits for nothing."""
+        """Ends the iteration without a wait."""
 
     def close(self) -> None:
-        """Ends what runs, and waits at most a second for it."""
+        """Ends the iteration and waits at most a second for its threads."""
 
     @property
     def in_flight(self) -> int:
-        """The number of batches that were asked for and not released."""
+        """The number of batches that were requested and not released."""
 
     @property
     def has_next(self) -> bool:
-        """Whether take() would return a batch at once that is to be sent ahead to the device."""
+        """Whether take() would return at once a batch that can be sent ahead to the device."""
 
     @property
     def is_active(self) -> bool:
-        """Whether a batch that is asked for now may come: not all streams have ended."""
+        """Whether a batch requested now may come: not all streams have ended."""
 
     @property
     def is_running(self) -> bool:
-        """Whether more batches can come: its threads have not been told to end."""
+        """Whether more batches can come: its threads were not told to end."""
 
     @property
     def has_own_states(self) -> bool:
-        """Whether data set or stream have states of their own; False: batches of a stream are made again."""
+        """Whether data set or stream has a state of its own; False: batches of a stream are made again."""
 
     @property
     def begins_early(self) -> bool:
-        """Whether batches of the next epoch may be made before it is asked for: nothing is drawn or noticed."""
+        """Whether batches of the next epoch may be made before it begins: they draw nothing and nobody notices."""

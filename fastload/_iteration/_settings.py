@@ -1,4 +1,4 @@
-"""The arguments of fastload.DataLoader that torch's does not have, and whether they make sense."""
+"""The arguments of fastload.DataLoader that torch's DataLoader does not have, and their checks."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from fastload._decode_cache._loader_cache import CacheSetting
 from fastload._delivery._device import check_device
 from fastload._quarantine._policy import ErrorPolicy
 
-# More than there are processors anywhere, and than most systems let a process have threads.
+# More than any machine has processors, and than most systems allow threads per process.
 _MAX_THREADS = 4096
 _MAX_BATCHES = 2**20
 _MAX_STREAM_BATCH = 2**24
 _MAX_STEPS = 2**31 - 1
-# What torch waits at most.
+# torch's longest wait.
 _MAX_SECONDS = (2**31 - 1) // 1000
 
 
 @dataclass(frozen=True)
 class LoaderSettings:
-    """The arguments that torch's DataLoader does not have; fastload.DataLoader says what they are."""
+    """The arguments that torch's DataLoader does not have; fastload.DataLoader documents them."""
 
     workers: Literal["threads", "processes"]
     thread_safe: bool
@@ -51,16 +51,16 @@ class LoaderSettings:
 
     @property
     def error_policy(self) -> ErrorPolicy:
-        """Those about bad samples. Raises ValueError or TypeError where one makes no sense."""
+        """The arguments about bad samples. Raises ValueError or TypeError if one makes no sense."""
         return ErrorPolicy(self.on_error, self.substitutes, self.retries, self.max_errors, self.ledger)
 
     @property
     def is_seeded(self) -> bool:
-        """Whether random transforms draw numbers of a seed of the loader's, an epoch and a sample."""
+        """Whether random transforms draw from the loader's seed, the epoch and the sample."""
         return self.rng == "sample" and self.seed is not None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # By name, because torch's formats cannot be pickled before protocol 4; torch.save uses 2.
+        # The format goes by name, because torch's formats cannot be pickled before protocol 4; torch.save uses 2.
         return _unpickled, ({**vars(self), "memory_format": str(self.memory_format).removeprefix("torch.")},)
 
 
@@ -90,8 +90,8 @@ def check_settings(settings: LoaderSettings, dataset: object) -> None:
     _check_count("num_streams", settings.num_streams, _MAX_THREADS)
     if settings.num_streams is not None and not isinstance(dataset, IterableDataset):
         raise ValueError(
-            f"num_streams={settings.num_streams} is of an IterableDataset, and {type(dataset).__qualname__} is none; "
-            "leave it out"
+            f"num_streams={settings.num_streams} needs an IterableDataset, but {type(dataset).__qualname__} is not "
+            "one; leave it out"
         )
     _check_count("steps", settings.steps, _MAX_STEPS)
     _check_count("device_prefetch", settings.device_prefetch, _MAX_BATCHES)
@@ -107,11 +107,11 @@ def check_settings(settings: LoaderSettings, dataset: object) -> None:
     if settings.cache not in ("auto", None) and not isinstance(settings.cache, Cache):
         raise ValueError(f"cache must be 'auto', a fastload.Cache or None, got {settings.cache!r}")
     check_device(settings.device)
-    settings.error_policy  # noqa: B018 - which checks them
+    settings.error_policy  # noqa: B018 - the property checks its arguments
 
 
 def check_workers(settings: LoaderSettings) -> None:
-    """Raises ValueError for an unknown `workers`, and for an argument that processes do not have."""
+    """Raises ValueError for an unknown `workers`, and for an argument that processes do not support."""
     if settings.workers not in ("threads", "processes"):
         raise ValueError(f"workers must be 'threads' or 'processes', got {settings.workers!r}")
     if settings.workers == "threads":
@@ -120,12 +120,12 @@ def check_workers(settings: LoaderSettings) -> None:
         value = getattr(settings, name)
         if value is not allowed and value != allowed:
             raise ValueError(
-                f"{name}={value!r} needs workers='threads': torch's worker processes take {name}={allowed!r} alone; "
+                f"{name}={value!r} needs workers='threads': torch's worker processes take only {name}={allowed!r}; "
                 f"leave out {name} or workers='processes'"
             )
 
 
-# What these arguments are where torch's worker processes run.
+# The values of these arguments that torch's worker processes support.
 _OF_PROCESSES = {
     "copy": True,
     "thread_safe": True,
@@ -142,14 +142,14 @@ def _check_count(name: str, value: object, most: int) -> None:
 
 
 def check_epoch(loader: DataLoader[Any], batches_per_worker: Any) -> None:
-    """What torch refuses only when an iterator is made, or goes on with for hours."""
+    """Raises for arguments that torch refuses only when an iterator is made, or accepts and runs on for hours."""
     _check_workers_of_epoch(loader.num_workers, batches_per_worker, loader.timeout)
     size: Any = loader.batch_size
-    # torch asks for each batch with a list of so many None.
+    # torch asks for each batch with a list of batch_size times None.
     if isinstance(loader.dataset, IterableDataset) and size is not None and size > _MAX_STREAM_BATCH:
         raise ValueError(
             f"batch_size must be at most {_MAX_STREAM_BATCH} for an IterableDataset, got {size!r}; batch_size=None "
-            "gives samples as they are"
+            "yields single samples"
         )
 
 
@@ -158,23 +158,21 @@ def _check_workers_of_epoch(num_workers: Any, batches_per_worker: Any, timeout: 
         raise AssertionError(f"num_workers must not be negative, got {num_workers!r}")
     if num_workers > _MAX_THREADS:
         raise ValueError(
-            f"num_workers must be at most {_MAX_THREADS}, got {num_workers!r}; 'auto' takes the processors there are"
+            f"num_workers must be at most {_MAX_THREADS}, got {num_workers!r}; 'auto' uses the available processors"
         )
     if num_workers == 0:
         if timeout != 0:
             raise AssertionError(f"timeout needs num_workers > 0, got timeout={timeout!r} with num_workers=0")
         return
     if _whole("prefetch_factor", batches_per_worker) <= 0:
-        raise AssertionError(f"prefetch_factor must be positive where num_workers > 0, got {batches_per_worker!r}")
+        raise AssertionError(f"prefetch_factor must be positive if num_workers > 0, got {batches_per_worker!r}")
     if batches_per_worker > _MAX_BATCHES // num_workers:
         raise ValueError(
             f"prefetch_factor must be at most {_MAX_BATCHES // num_workers} with num_workers={num_workers}, got "
-            f"{batches_per_worker!r}: that many batches of all threads are in memory at a time"
+            f"{batches_per_worker!r}: num_workers times as many batches may be in memory at once"
         )
-    if not timeout <= _MAX_SECONDS:  # nor is it a NaN
-        raise ValueError(
-            f"timeout must be at most {_MAX_SECONDS} seconds, got {timeout!r}; 0 waits as long as it takes"
-        )
+    if not timeout <= _MAX_SECONDS:  # also refuses NaN
+        raise ValueError(f"timeout must be at most {_MAX_SECONDS} seconds, got {timeout!r}; 0 means no limit")
 
 
 def _whole(name: str, value: Any) -> int:

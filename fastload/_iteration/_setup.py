@@ -1,4 +1,4 @@
-"""A loader's arguments as they are when an epoch begins: all that the iteration knows of a loader."""
+"""A loader's arguments at the beginning of an epoch: everything that the iteration knows of a loader."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class LoaderArguments:
 
     Attributes:
         code: The user's data set, collate_fn and worker_init_fn.
-        index_sampler: The batch sampler, or the sampler where there are no batches.
+        index_sampler: The batch sampler, or the sampler if the loader does not batch.
         is_batched: Whether the sampler gives lists of indices.
-        drop_last: As in torch.
-        num_workers: As in torch.
-        num_threads: The workers that are used: a stream may have fewer than `num_workers`.
-        batches_per_worker: As prefetch_factor in torch.
+        drop_last: torch's argument.
+        num_workers: torch's argument.
+        num_threads: Number of workers that are used: a stream may use fewer than `num_workers`.
+        batches_per_worker: torch's prefetch_factor.
         is_persistent: Whether the workers outlive an epoch.
-        is_in_order: As in_order in torch.
-        generator: As in torch.
+        is_in_order: torch's in_order.
+        generator: torch's argument.
         settings: fastload's own arguments.
         progress: The loader's current position, which all its iterators share.
     """
@@ -60,15 +60,15 @@ class LoaderArguments:
 
     @property
     def max_batches(self) -> int:
-        """The most batches in flight: as many as torch's workers may be ahead; one where the caller does the work."""
+        """The most batches in flight: as many as torch's workers may be ahead; one if the caller does the work."""
         return self.batches_per_worker * self.num_workers or 1
 
     def random_key(self, base_seed: int, resets: int) -> RandomKey:
         """Returns the seed and epoch of rng="sample" for the epoch that begins.
 
         Args:
-            base_seed: torch's, for loaders without a seed of their own.
-            resets: Epochs that the iterator has had before.
+            base_seed: torch's base seed, for loaders without a seed of their own.
+            resets: Number of epochs that the iterator had before.
         """
         seed = self.settings.seed
         if seed is None:
@@ -78,15 +78,15 @@ class LoaderArguments:
 
 @dataclass(frozen=True)
 class LoaderSetup(LoaderArguments):
-    """The arguments of a loader and what follows from them. Made once for an iterator; nothing below knows a loader.
+    """The arguments of a loader and what follows from them. Made once per iterator; the iteration knows no loader.
 
     Attributes:
-        plan: Who makes the batches, and of what.
-        delivery: Where they go.
+        plan: The way in which the batches are made, and their source.
+        delivery: Delivers the batches to their device.
         candidates: The samples that may replace bad ones.
-        quarantine: The account of bad samples, where they are replaced or left out.
-        saved: The state in which the iteration begins; None: at the beginning of an epoch.
-        waits: The times that the consumer waited and worked.
+        quarantine: The account of bad samples; None: a bad sample raises.
+        saved: The state from which the iteration resumes; None: it begins an epoch.
+        waits: The times for which the consumer waited and worked.
         tell_end: Called at the end of each epoch.
     """
 
@@ -100,10 +100,10 @@ class LoaderSetup(LoaderArguments):
 
     @property
     def resumed(self) -> SavedState | None:
-        """The state whose workers this iteration continues; None: they begin."""
+        """The state whose workers this iteration continues; None: it begins with new workers."""
         return self.saved if self.saved is not None and self.saved.goes_on else None
 
     @property
     def errors(self) -> str:
-        """What becomes of bad samples, for the fingerprint of states."""
+        """The treatment of bad samples, for the fingerprint of states."""
         return describe_errors(self.settings.error_policy, self.candidates)

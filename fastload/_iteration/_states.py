@@ -1,4 +1,4 @@
-"""Saved states of an iteration, put together from the parts of the sampler's order and of the workers."""
+"""Saved states of an iteration, assembled from the sampler's part and the workers' part."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from fastload.samplers._resting import holds_generator, loaded_at_rest, sampler_
 
 @dataclass(frozen=True)
 class EpochIdentity:
-    """What the states of one epoch have in common.
+    """The values that all states of one epoch share.
 
     Attributes:
-        arguments: Of the loader.
-        way: Who makes the batches.
-        fingerprint: Returns what they depend on.
-        epoch: The loader's.
-        base_seed: Of the workers.
-        resets: Epochs that the iterator has had before.
+        arguments: The loader's arguments.
+        way: The way in which the batches are made.
+        fingerprint: Returns the fingerprint of everything that the batches depend on.
+        epoch: The loader's epoch.
+        base_seed: The base seed of the workers.
+        resets: Number of epochs that the iterator had before.
     """
 
     arguments: LoaderArguments
@@ -38,7 +38,7 @@ class EpochIdentity:
     resets: int
 
     def state_at(self, position: int, sampler: SavedSampler, workers: WorkerStates) -> SavedState:
-        """Returns the state after `position` batches of an epoch that has more."""
+        """Returns the state after `position` batches of an unfinished epoch."""
         arguments = self.arguments
         return SavedState(
             moment="in an epoch",
@@ -62,7 +62,7 @@ class EpochIdentity:
         )
 
     def state_after(self, num_yielded: int, sampler: SavedSampler, workers: WorkerStates) -> SavedState:
-        """Returns the state after all batches of the epoch, which were `num_yielded`."""
+        """Returns the state after all `num_yielded` batches of the epoch."""
         arguments = self.arguments
         goes_on = arguments.is_persistent
         return SavedState(
@@ -87,7 +87,7 @@ class EpochIdentity:
 
 
 def state_not_begun(arguments: LoaderArguments) -> SavedState:
-    """Returns the state of a loader that nothing was asked of. Plans, draws and opens nothing."""
+    """Returns the state of a loader that was not used yet. Plans, draws and opens nothing."""
     sampler = sampler_at_rest(arguments.index_sampler)
     return SavedState(
         moment="not begun",
@@ -104,7 +104,7 @@ def state_not_begun(arguments: LoaderArguments) -> SavedState:
 
 
 def generator_state(arguments: LoaderArguments, sampler: SavedSampler) -> torch.Tensor | None:
-    """Returns the state of a loader's generator; None where there is none, or where its sampler's state has it."""
+    """Returns the state of a loader's generator; None: it has none, or the sampler's state includes it."""
     generator = arguments.generator
     if generator is None or generator.device.type != "cpu":
         return None
@@ -114,12 +114,12 @@ def generator_state(arguments: LoaderArguments, sampler: SavedSampler) -> torch.
 
 
 def order_from(saved: SavedState | None, index_sampler: Any, depth: int, *, takes_keys: bool) -> EpochOrder:
-    """Returns the order of the epoch that begins, or continues where `saved` says; the rest as of EpochOrder."""
+    """Returns the order of an epoch, resumed from `saved` if it is not None. See EpochOrder for the other arguments."""
     if saved is None:
         return EpochOrder(index_sampler, depth, takes_keys=takes_keys)
     if saved.moment != "in an epoch":
         loaded = loaded_at_rest(index_sampler, saved.sampler)
         return EpochOrder(index_sampler, depth, loaded=loaded, takes_keys=takes_keys)
     loaded = (saved.sampler.state,) if saved.sampler.kind == "stateful" else ()
-    position = saved.begins_at if saved.next_worker is None else 0  # any order of a stream is the same
+    position = saved.begins_at if saved.next_worker is None else 0  # a stream's order is the same from any position
     return EpochOrder(index_sampler, depth, saved.sampler, position, loaded, takes_keys=takes_keys)

@@ -1,4 +1,4 @@
-"""torch's own iterators, for what is not native, counting what they are asked for."""
+"""torch's own iterators with counters, for loaders whose batches torch makes."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from fastload._process._waits import ConsumerClock, WaitHistogram
 
 
 class TorchCounters:
-    """What a loader and its iterators of this kind have counted in this process."""
+    """The counters of a loader and its torch iterators in this process."""
 
     def __init__(self) -> None:
         self.num_samples = 0
         self.num_batches = 0
 
     def stats(self) -> dict[str, int]:
-        """By the names of LoaderStats."""
+        """Returns the counters by their names in LoaderStats."""
         return {"samples_python": self.num_samples, "batches_delivered": self.num_batches}
 
 
 class _Counting(dataloader._BaseDataLoaderIter):
-    """Counts samples in the one place where both of torch's iterators take a batch's indices from the sampler."""
+    """Counts samples where both of torch's iterators take a batch's indices from the sampler, and batches."""
 
     def __init__(
         self, loader: DataLoader[Any], counters: TorchCounters, delivery: Delivery, waits: WaitHistogram
@@ -71,8 +71,8 @@ class _MultiProcessingDataLoaderIter(_Counting, dataloader._MultiProcessingDataL
 def torch_iterator(
     loader: DataLoader[Any], counters: TorchCounters, delivery: Delivery, waits: WaitHistogram
 ) -> dataloader._BaseDataLoaderIter:
-    """What torch's DataLoader would return from iter(loader); profilers see it under torch's names."""
+    """Returns the iterator that torch's iter(loader) would; profilers see it under torch's names."""
     if loader.num_workers == 0:
         return _SingleProcessDataLoaderIter(loader, counters, delivery, waits)
-    DataLoader.check_worker_number_rationality(loader)  # torch's own words: these are processes
+    DataLoader.check_worker_number_rationality(loader)  # torch's own warning applies to its processes
     return _MultiProcessingDataLoaderIter(loader, counters, delivery, waits)

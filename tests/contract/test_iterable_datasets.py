@@ -286,7 +286,7 @@ def test_num_streams_is_checked(num_streams: Any) -> None:
 
 
 def test_num_streams_of_a_map_dataset_is_refused_in_words() -> None:
-    with pytest.raises(ValueError, match="num_streams=2 is of an IterableDataset, and Numbered is none"):
+    with pytest.raises(ValueError, match="num_streams=2 needs an IterableDataset, but Numbered is not one"):
         fastload.DataLoader(Numbered(), num_streams=2)
 
 

@@ -120,7 +120,7 @@ def test_reports_of_batches_are_refused_in_words_where_python_ends_the_samples(
 ) -> None:
     iterator = iter(fastload.DataLoader(images_with_python_part, num_workers=num_workers))
     assert not hasattr(iterator, "batch_report")
-    with pytest.raises(AttributeError, match=r"batch_report\(\) is of native batches only: .* explain\(\) says why"):
+    with pytest.raises(AttributeError, match=r"batch_report\(\) needs native batches: .* explain\(\) says why"):
         iterator.batch_report()
 
 

@@ -222,7 +222,7 @@ def test_after_the_last_batch_nothing_is_left_with_a_warning(num_workers: int) -
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="num_workers=0")
         loader.load_state_dict(stopped.state)
-    with pytest.warns(UserWarning, match="of an epoch that was over: the stream gives no batch behind position"):
+    with pytest.warns(UserWarning, match="of an epoch that was over: the stream has no batch after position"):
         assert rest_of(iter(loader)) == []
 
 

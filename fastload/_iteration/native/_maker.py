@@ -293,7 +293,7 @@ class NativeMaker:
         account = None if pending.repair is None else pending.repair.account
         if batch.is_whole:
             error = pending.final_error
-            assert error is not None, "a whole batch was not delivered"
+            assert error is not None, "a whole batch fails only with a final error"
             return error, account
         if self._repairs is not None and pending.repair is not None:
             found = self._repairs.after(pending.repair, batch, pending.begun_ns)
