@@ -22,7 +22,7 @@ LENIENT: Mapping[str, str] = {
     "paths": "names and labels of files",
     "batch_size": "samples of a batch",
     "transform": "native steps of the transform",
-    "on_error": "what becomes of bad samples",
+    "on_error": "treatment of bad samples",
 }
 
 

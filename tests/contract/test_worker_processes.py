@@ -334,7 +334,7 @@ def test_what_processes_do_not_have_is_refused_by_name(argument: dict[str, Any])
 
 
 def test_streams_that_processes_do_not_have_are_refused_by_name() -> None:
-    with pytest.raises(ValueError, match=r"num_streams=1 needs workers='threads': .*num_streams=None alone"):
+    with pytest.raises(ValueError, match=r"num_streams=1 needs workers='threads': .*only num_streams=None"):
         Processes(Stream(), num_workers=2, num_streams=1)
 
 
