@@ -162,7 +162,7 @@ class BatchMaker(Protocol):
         """Starts the workers. Called once, after torch's base class has drawn the base seed."""
 
     def begin_epoch(self, start: EpochStart) -> None:
-        """Begins an epoch. Earlier requests are made, but their batches are not taken.
+        """Begins an epoch. Batches that were requested before are still made, but not taken.
 
         Raises:
             StateError: The workers cannot continue at their resume points.

@@ -134,7 +134,7 @@ class NativeMaker:
         )
 
     def _finish_epoch(self, iteration: _native.Iteration) -> None:
-        """Waits for the batches in flight, as torch's workers make them: their draws come before the next epoch's."""
+        """Waits until the batches in flight are made, as torch's workers do: they draw before the next epoch."""
         self._redo_after_failed()
         while iteration.batches_in_flight:
             self._wait()
@@ -257,7 +257,7 @@ class NativeMaker:
         self._arrived, self._owners, self._next_number = [], [], number + 1
 
     def _load_again(self, repairs: BatchRepairs) -> bool:
-        """Submits the batch that has arrived again, without its failed samples; returns False if it stays an error.
+        """Submits the arrived batch again, without its failed samples; returns False if it stays an error.
 
         With ordered draws it also submits the later batches again, because they drew as if no sample had failed.
         """
@@ -309,7 +309,7 @@ class NativeMaker:
             self._failed = batch
 
     def _redo_after_failed(self) -> None:
-        """Loads the batches again that share draws with a failed one. May be repeated.
+        """Loads again the batches that share draws with a failed one. May be repeated.
 
         A failed sample and the later samples of its batch draw nothing, which was unknown when later batches began.
         """

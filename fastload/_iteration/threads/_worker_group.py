@@ -84,7 +84,7 @@ class WorkerGroup:
                 torch.set_num_threads(num_torch_threads)
 
     def restart_order(self, key: RandomKey, first_worker: int = 0) -> None:
-        """Begins an epoch. `first_worker` makes the next batch; earlier requests are made, but not delivered."""
+        """Begins an epoch; `first_worker` makes the next batch. Batches in flight are made, but not delivered."""
         self.pending.clear()
         self._submission = None
         self._next_worker = first_worker
