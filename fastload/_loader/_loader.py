@@ -1,4 +1,4 @@
-"""fastload.DataLoader: torch's loader, with native threads where it recognises the work."""
+"""fastload.DataLoader: torch's loader, with native threads for the data sets and transforms that it recognises."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
-    """Loads batches as torch.utils.data.DataLoader does, in threads of this process or, if asked, in torch's processes.
+    """Loads the same batches as torch.utils.data.DataLoader, with threads instead of worker processes.
 
-    The batches are byte-equal to torch's. Native code makes them of image files with torchvision's transforms, threads
-    of Python of every other data set. explain() says which, and why. docs/arguments.md has all about each argument.
+    Batches are byte-equal to torch's. Native code loads image files with torchvision's transforms; Python threads load
+    all other data sets. explain() says what runs natively. docs/arguments.md describes each argument.
 
     Args:
         dataset: as in torch.
@@ -69,50 +69,50 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         shuffle: as in torch.
         sampler: as in torch.
         batch_sampler: as in torch.
-        num_workers: threads or processes; "auto": as there are processors.
+        num_workers: threads or processes; "auto": one per processor.
         collate_fn: as in torch.
         pin_memory: as in torch.
         drop_last: as in torch.
         timeout: as in torch, in seconds.
         worker_init_fn: as in torch.
-        multiprocessing_context: of processes alone.
+        multiprocessing_context: used by processes only.
         generator: as in torch.
         prefetch_factor: as in torch.
         persistent_workers: as in torch.
         pin_memory_device: ignored, as in torch.
         in_order: as in torch; native batches always are.
         worker_method: as in torch.
-        workers: "threads", or "processes": torch's own.
-        thread_safe: False: one thread at a time asks the data set.
+        workers: "threads", or "processes" for torch's worker processes.
+        thread_safe: False: one thread at a time uses the data set.
         copy: whether each thread has its own data set.
         native_images: decode JPEG files that your code opens natively.
-        num_streams: threads of an IterableDataset; None: num_workers.
-        steps: batches of every epoch.
-        rng: "torch": transforms draw torch's numbers. "sample": numbers of seed, epoch and sample.
-        seed: of rng="sample"; None: torch's base seed.
+        num_streams: threads for an IterableDataset; None: num_workers.
+        steps: batches per epoch; None: one pass over the data.
+        rng: "torch": random numbers as in torch. "sample": they depend only on seed, epoch and sample.
+        seed: for rng="sample"; None: torch's base seed.
         memory_format: of native images: torch.contiguous_format or torch.channels_last.
-        device: a GPU for the batches; None: the host.
+        device: GPU that batches are copied to; None: the host.
         device_prefetch: batches copied ahead; None: 2.
-        device_transform: called with each batch; its result is handed out.
-        on_error: "raise"; or "replace" or "skip" a bad sample.
-        substitutes: indices that may stand in, or "all".
-        retries: after storage errors.
-        max_errors: share of them that ends the run.
-        ledger: file that notes them.
+        device_transform: called with each batch; the loader returns its result.
+        on_error: "raise", or "replace" or "skip" bad samples.
+        substitutes: samples that may replace bad ones, or "all".
+        retries: how often to retry after a storage error.
+        max_errors: share of bad samples above which the run ends.
+        ledger: file that lists bad samples.
         snapshot_every_n_steps: as in torchdata.
-        cache: "auto" or a Cache: later epochs decode less.
+        cache: "auto", or a Cache: later epochs decode less.
 
     Attributes:
-        epoch: of the next iter(), from 0.
+        epoch: number of the next epoch, from 0.
 
-    Iterating yields what collate_fn makes; of native samples [images, labels]: images [batch, 3, height, width] of the
-    dtype the transform ends in, labels int64 [batch]. The tensors are yours: never overwritten.
+    Iterating yields what collate_fn returns. Native batches are [images, labels]: images [batch, 3, height, width] with
+    the transform's dtype, labels int64 [batch]. The tensors are yours; they are never overwritten.
 
     Raises:
-        ValueError, TypeError: as in torch, and for arguments that make no sense.
-        RuntimeError: by iter(), where `device` cannot be used; by next(): TooManyErrors.
-        SampleError: by next(), for a sample that cannot be loaded; the next call gives the next batch.
-        DeviceError: by next(), where a batch did not get to the device.
+        ValueError, TypeError: as in torch, and for invalid arguments.
+        RuntimeError: from iter() if `device` cannot be used; from next() as TooManyErrors.
+        SampleError: from next() if a sample cannot be loaded; the next call gives the next batch.
+        DeviceError: from next() if a batch did not reach the device.
 
     Example:
         >>> loader = fastload.DataLoader(dataset, batch_size=4, shuffle=True, num_workers=2)
@@ -120,7 +120,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         ...     train(images, labels)
     """
 
-    # These are set by way of vars(); see LoaderSettings.
+    # These are set through vars(); see LoaderSettings.
     workers: Literal["threads", "processes"]
     thread_safe: bool
     copy: bool
@@ -207,17 +207,14 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         check_settings(settings, dataset)
         self._fastload = LoaderState(settings, is_plain=type(self) is DataLoader)
         self._show(settings)
-        # torch before 2.6 has no in_order, and 2.13 no worker_method: it gets only what its signature has.
+        # torch before 2.6 has no in_order, and torch 2.13 has no worker_method: pass only what its signature has.
         newer_arguments: dict[str, Any] = {"in_order": in_order} if _config.torch_loader_has("in_order") else {}
         if _config.torch_loader_has("worker_method"):
             newer_arguments["worker_method"] = worker_method
         elif worker_method != "multiprocessing":
             raise TypeError("DataLoader.__init__() got an unexpected keyword argument 'worker_method'")
         if workers == "processes" and worker_method != "multiprocessing":
-            raise ValueError(
-                f"worker_method={worker_method!r} asks torch for something else than workers='processes': leave out "
-                "one of them"
-            )
+            raise ValueError(f"worker_method={worker_method!r} contradicts workers='processes': leave out one of them")
         if num_workers == "auto":
             num_workers = num_auto_workers()
         is_map = not isinstance(dataset, IterableDataset)
@@ -248,7 +245,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     # ---- settings --------------------------------------------------------------------------------------------------
 
     def _show(self, settings: LoaderSettings) -> None:
-        """Makes attributes of them, for frameworks in vars(self), where a derived class has none of that name."""
+        """Sets the settings as attributes, in vars(self) for frameworks, unless a derived class has that name."""
         for name, value in vars(settings).items():
             if not hasattr(type(self), name):
                 vars(self).setdefault(name, value)
@@ -256,11 +253,11 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     # ---- what runs -------------------------------------------------------------------------------------------------
 
     def explain(self) -> Explanation:
-        """Says, stage by stage, what is native and, where not, why and what to change.
+        """Explains for each stage whether it is native and, if not, why and what to change.
 
         Returns:
-            A str whose first line is the verdict, with the same by fields: verdict, rows, as_dict(). Notebooks show a
-            table.
+            A str whose first line is the verdict. It has the same content as fields: verdict, rows, as_dict().
+            Notebooks show it as a table.
 
         Example:
             >>> explanation = fastload.DataLoader(dataset, num_workers=1).explain()
@@ -275,17 +272,17 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     # ---- iteration -------------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Any:
-        """Starts an epoch; with persistent_workers the same iterator object each time, as torch gives it.
+        """Starts an epoch; with persistent_workers it returns the same iterator object each time, as torch does.
 
-        With `steps` it is an iterator over so many batches of such iterators.
-        Threads that call it at once get their iterators one after the other.
+        With `steps`, it returns an iterator that takes that many batches from one or more of these iterators. If
+        several threads call it at once, they get their iterators one after the other.
         """
         warn_of_unsharded(self)
         steps = CurrentLoader(self).settings.steps
         return self._begin_epoch() if steps is None else StepsIterator(self._begin_epoch, steps)
 
     def __len__(self) -> int:
-        """Batches of an epoch: `steps` where that is given, else as in torch."""
+        """Returns the number of batches in an epoch: `steps` if given, otherwise as in torch."""
         steps = CurrentLoader(self).settings.steps
         return super().__len__() if steps is None else steps
 
@@ -293,7 +290,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         kept = self._fastload
         with kept.turn():
             if kept.engine is not None and kept.engine.native.is_forked:
-                kept.exchange_engine(None)  # the parent's; this process gets one of its own
+                kept.exchange_engine(None)  # it belongs to the parent; this process gets its own
                 kept.device = kept.opened = None
             now = CurrentLoader(self)
             if (begun := take_begun(now)) is not None:
@@ -330,16 +327,17 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         return ImageFiles(FilePaths(source), first_steps)
 
     def set_epoch(self, epoch: int) -> None:
-        """Sets the epoch of the next iteration's random key; it counts up by itself with each iter().
+        """Sets the epoch of the next iteration, which random numbers depend on.
 
-        Has an effect on draws where `seed` is given. Behind iter() and before the first batch the iteration that has
-        begun is of that epoch, too, unless it goes on with one.
+        The epoch counts up by itself with each iter(). It changes random numbers only if `seed` is given. A call after
+        iter() and before the first batch also sets the epoch of the iteration that has started, unless that one resumes
+        an epoch.
 
         Args:
             epoch: from 0.
 
         Raises:
-            ValueError: it is negative or no int.
+            ValueError: if `epoch` is negative or not an int.
 
         Example:
             >>> loader = fastload.DataLoader(dataset, batch_size=4, rng="sample", seed=0)
@@ -354,20 +352,20 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         self._fastload.epoch = self._fastload.progress.asked_epoch = epoch
 
     def real_in(self, step: int) -> int:
-        """Says how many samples of one batch are no repeats, where a ShardedSampler deals them out.
+        """Returns how many samples of a batch are not repeats; the sampler must be a ShardedSampler.
 
-        A last round that does not suffice for all ranks is filled up with repeats, which come last in a batch. Metrics
-        over the samples before them count each sample once.
+        If the samples do not divide evenly among the ranks, the last round is filled up with repeats. They come last in
+        a batch: a metric over the samples before them counts each sample once.
 
         Args:
             step: number of the batch in its epoch, from 0.
 
         Returns:
-            From 0 to the batch's size.
+            A number from 0 to the size of the batch.
 
         Raises:
-            TypeError: the loader's sampler is no ShardedSampler.
-            ValueError: the iteration has no such batch.
+            TypeError: if the loader's sampler is not a ShardedSampler.
+            ValueError: if the epoch has no such batch.
 
         Example:
             >>> sampler = fastload.ShardedSampler(dataset, num_replicas=5, rank=4, shuffle=False)
@@ -378,29 +376,31 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         sampler = getattr(self.batch_sampler, "sampler", self.sampler)
         if not isinstance(sampler, ShardedSampler):
             raise TypeError(
-                "real_in() knows the repeats of a fastload.ShardedSampler, and this loader's sampler is a "
+                "real_in() needs a fastload.ShardedSampler, and this loader's sampler is a "
                 f"{type(sampler).__name__}: pass sampler=fastload.ShardedSampler(dataset, ...)"
             )
         return sampler.real_in(step, getattr(self.batch_sampler, "batch_size", 1))
 
     def state_dict(self) -> dict[str, Any]:
-        """Tells where the next batch comes from: behind the one that was handed out last, not those in flight.
+        """Returns the state to resume from: the position after the last batch you got.
 
-        After load_state_dict() every remaining batch of the epoch is the same, byte for byte, and of later epochs where
-        the program restores its own generators: docs/state.md. Before the first iter() nothing is begun for it, and
-        nothing drawn, but for a data set with state_dict() and load_state_dict(), which only workers can ask. Behind an
-        epoch's last batch the state is that of the next epoch's beginning; a stream's is that behind StopIteration.
+        Batches in flight do not count. After load_state_dict(), every remaining batch of the epoch is the same, byte
+        for byte. Later epochs are the same too if the program restores its own generators: docs/state.md. After the
+        last batch of an epoch, the state is the start of the next epoch; for a stream, only after StopIteration.
 
-        Where Python makes the batches it waits, at most as long as for one, for workers that have not begun.
+        Before the first iter(), a call starts no epoch and draws no random numbers. The exception is a data set with
+        state_dict() and load_state_dict(): only its workers can answer. If Python makes the batches, the call waits for
+        workers that have not started, at most as long as for one batch. For a data pipe it warns and returns the start
+        of the epoch.
 
         Returns:
-            A new dict of dicts, lists, str, int, float, bool and None, at most 35 kB with 8 workers, 90 kB where they
-            run Python, and more where the data set holds generators; what state_dict() of sampler, data set or stream
-            gives is put in as it is. The keys at the top are those of torchdata's StatefulDataLoader.
+            A new dict of dicts, lists, str, int, float, bool and None. It takes at most 35 kB with 8 workers, 90 kB if
+            they run Python, and more if the data set holds generators. It contains what state_dict() of the sampler,
+            data set or stream returned, unchanged. The top keys are the ones of torchdata's StatefulDataLoader.
 
         Raises:
-            StateError: processes make the batches, or there is a number of `steps`: explain() says so. Or the data
-                set's state_dict() has raised. Of a data pipe it warns, and gives the beginning of the epoch.
+            StateError: if worker processes make the batches, or `steps` is given: explain() says so. Also if the data
+                set's state_dict() raised.
 
         Example:
             >>> loader = fastload.DataLoader(dataset, batch_size=4, shuffle=True, num_workers=2)
@@ -416,19 +416,19 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             return state_of(CurrentLoader(self), self._begin_epoch)
 
     def load_state_dict(self, state: dict[str, Any], *, strict: bool = True) -> None:
-        """Lets the next iter() begin where a state says, and ends the iteration that runs.
+        """Makes the next iter() resume from a saved state, and ends the iteration in progress.
 
-        That iter() draws nothing from the program's generators where an epoch goes on. All of the state is checked
-        before anything is changed. An empty dict takes a state back that was loaded.
+        If that iter() resumes within an epoch, it draws nothing from the program's generators. The whole state is
+        checked before anything changes. An empty dict discards a state that was loaded.
 
         Args:
-            state: of state_dict() of a loader with the same data set, transform, sampler, rng and seed; with random
-                transforms or Python code and rng="torch" also the same num_workers, which iter() looks at. It is not
-                kept.
-            strict: False: another transform, other paths or another batch size are warned of.
+            state: from state_dict() of a loader with the same data set, transform, sampler, rng and seed. With random
+                transforms or Python code and rng="torch", num_workers must be the same too; iter() checks it. The
+                loader keeps no reference to the dict.
+            strict: False: warns instead of raising if the transform, the paths or the batch size differ.
 
         Raises:
-            StateError: names the field of the state that does not fit, with both values.
+            StateError: if the state does not fit; it names the field of the state, with both values.
 
         Example:
             >>> loader = fastload.DataLoader(dataset, batch_size=4, rng="sample", seed=1)
@@ -454,27 +454,29 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         *,
         state: dict[str, Any] | None = None,
     ) -> AddressedBatches:
-        """Gives batches of any epoch by their numbers, exactly as that epoch has them.
+        """Returns the batches of any epoch by number, exactly as that epoch gives them.
 
-        This loader stays where it is. By `epoch` with ``rng="sample"``, a seed, and ``shuffle=True``, a ShardedSampler,
-        a DistributedSampler or a fixed order. By `state` with every native loader that has one of these or a
-        RandomSampler. Where random transforms draw torch's numbers, the batches between that state and `step` are
-        loaded and dropped; otherwise nothing before `step` is loaded.
+        The position of this loader does not change. Pass either `epoch` or `state`. Batches must be native.
+
+        `epoch` needs ``rng="sample"``, a seed, and one of ``shuffle=True``, a ShardedSampler, a DistributedSampler or a
+        fixed order. `state` works with any `rng`, and also with a RandomSampler. If random transforms draw torch's
+        numbers, the batches between the state and `step` are loaded and dropped; otherwise nothing before `step` is
+        loaded.
 
         Args:
             epoch: from 0.
-            step: number of the first batch in the epoch, from 0; None: the epoch's first, or the state's next one.
-            stop: number of the batch behind the last one; None: to the epoch's end.
-            state: of state_dict(), in the place of `epoch`.
+            step: number of the first batch, from 0; None: the first batch of the epoch, or the next one of the state.
+            stop: number of the batch after the last one; None: the end of the epoch.
+            state: from state_dict(), instead of `epoch`.
 
         Returns:
-            An iterable with a length. Each iter() begins with `step` again, in threads of its own, and has
-            batch_report(). It draws nothing from the program's generators, but with ``num_workers=0`` and
+            An iterable with a length. Each iter() starts at `step` again, in its own threads; its iterator has
+            batch_report(). It draws nothing from the program's generators, except with ``num_workers=0`` and
             ``rng="torch"``.
 
         Raises:
-            ValueError: there are no such batches, or their address is not known: the text says what would make it so.
-            StateError: the state does not fit.
+            ValueError: if there are no such batches, or they cannot be made again: the message says what to change.
+            StateError: if the state does not fit.
 
         Example:
             >>> loader = fastload.DataLoader(dataset, batch_size=4, rng="sample", seed=1)
@@ -486,7 +488,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         check_address("at", epoch, state)
         if state is not None:
             return batches_of_state(CurrentLoader(self), DataLoader, state, step, stop)
-        assert epoch is not None, "it was looked at"
+        assert epoch is not None, "check_address() has checked it"
         return batches_of_epoch(CurrentLoader(self), DataLoader, epoch, 0 if step is None else step, stop)
 
     def replay(
@@ -497,27 +499,28 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         step: int | None = None,
         state: dict[str, Any] | None = None,
     ) -> tuple[Any, SampleReport]:
-        """Makes one sample as it is in an epoch.
+        """Makes one sample again, exactly as an epoch has it.
 
-        By `epoch` with ``rng="sample"`` and a seed; no other sample is decoded. By `state` as at(): the sample's batch
-        is loaded, and where random transforms draw torch's numbers the batches between as well.
+        Pass either `epoch` or `state`. `epoch` needs ``rng="sample"`` and a seed; no other sample is decoded. `state`
+        needs the same as in at(). It loads the sample's batch and, if random transforms draw torch's numbers, the
+        batches between the state and that batch.
 
-        An epoch may have the sample several times, each with draws of its own: then the first of them counts, of a
-        ShardedSampler's by `epoch` the first that any rank got. `step` names another.
+        An epoch may have the sample several times, each with its own random numbers. The first one is returned; with
+        `epoch` and a ShardedSampler, the first one on any rank. `step` chooses another.
 
         Args:
-            index: of the sample in the data set.
+            index: index of the sample in the data set.
             epoch: from 0.
-            step: number of the sample's batch in the epoch, from 0; None: the sample is looked for.
-            state: of state_dict() behind the epoch's iter() and before the sample's batch, in the place of `epoch`.
+            step: number of the sample's batch in the epoch, from 0; None: the loader finds it.
+            state: from state_dict(), called after the epoch's iter() and before the sample's batch; instead of `epoch`.
 
         Returns:
-            The sample as ``dataset[index]`` gives one, a tensor and a label, and what was done to it.
+            The sample as ``dataset[index]`` gives it, a tensor and a label, and a report of how it was made.
 
         Raises:
-            ValueError: there is no such sample, or its draws are not known: the text says what would make them so.
-            StateError: the state does not fit.
-            SampleError: its file cannot be loaded.
+            ValueError: if there is no such sample, or it cannot be made again: the message says what to change.
+            StateError: if the state does not fit.
+            SampleError: if its file cannot be loaded.
 
         Example:
             >>> loader = fastload.DataLoader(dataset, batch_size=4, rng="sample", seed=1)
@@ -529,7 +532,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         check_address("replay", epoch, state)
         if state is not None:
             return sample_of_state(CurrentLoader(self), DataLoader, index, state, step)
-        assert epoch is not None, "it was looked at"
+        assert epoch is not None, "check_address() has checked it"
         return sample_of_epoch(CurrentLoader(self), DataLoader, index, epoch, step)
 
     # ---- looking at it and ending it -------------------------------------------------------------------------------
@@ -537,14 +540,14 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     def __repr__(self) -> str:
         try:
             return describe(self, CurrentLoader(self).settings)
-        except Exception:  # noqa: BLE001 - attributes may be a derived class's own, or not there yet
+        except Exception:  # noqa: BLE001 - a derived class may use the names, or attributes may not be set yet
             return object.__repr__(self)
 
     def stats(self) -> LoaderStats:
-        """Tells what this loader has done since it was made: counts, times and memory.
+        """Returns counts, times and memory of this loader since it was made.
 
         Returns:
-            A snapshot; zeros before the first iteration. ``later - earlier`` is what happened between two.
+            A snapshot; all zeros before the first iteration. ``later - earlier`` covers the time between two snapshots.
 
         Example:
             >>> loader = fastload.DataLoader(dataset, batch_size=4)
@@ -555,9 +558,9 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         return self._fastload.stats()
 
     def close(self) -> None:
-        """Ends the threads, and with them every iterator of this loader that is theirs.
+        """Ends the worker threads, and with them every iterator of this loader that uses them.
 
-        iter() starts new ones. Processes are torch's, and end with their iterator.
+        The next iter() starts new threads. Worker processes belong to torch, and end with their iterator.
 
         Example:
             >>> loader = fastload.DataLoader(dataset, batch_size=4, num_workers=2)
@@ -572,26 +575,26 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         self._fastload.threads.close()
 
     def check_worker_number_rationality(self) -> None:
-        """Warns where more threads than available processors are asked for; torch calls it at construction."""
+        """Warns if num_workers is larger than the number of available processors; torch calls it at construction."""
         available = num_available()
         if CurrentLoader(self).is_of_processes:
             super().check_worker_number_rationality()  # in torch's own words
         elif self.num_workers > available:
             warnings.warn(
                 f"This DataLoader will use {self.num_workers} worker threads, more than the {available} processors "
-                "this process may run on. More load faster only where they wait for files or a network; else lower "
-                "num_workers.",
+                "this process may run on. More threads load faster only if they wait for files or a network; otherwise "
+                "lower num_workers.",
                 stacklevel=2,
             )
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickles and copies the settings; threads, plans, counters and a persistent iterator stay behind."""
+        """Returns the settings, for pickle and copy, without threads, plans, counters and a persistent iterator."""
         settings = CurrentLoader(self).settings
         shown = {name for name, value in vars(settings).items() if vars(self).get(name, settings) is value}
         kept = {name: value for name, value in vars(self).items() if name not in shown}
         return {**kept, "_fastload": self._fastload.with_settings(settings), "_iterator": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # A derived class may have copied __dict__ as it is.
+        # A derived class may have copied __dict__ without calling __getstate__().
         self.__dict__.update(state, _fastload=copy.copy(state["_fastload"]), _iterator=None)
         self._show(self._fastload.settings)
