@@ -1,4 +1,4 @@
-"""Batches and samples by their address: an epoch and a place in it, or a saved state."""
+"""Batches and samples by their address: an epoch and a position in it, or a saved state."""
 
 from __future__ import annotations
 
@@ -34,22 +34,23 @@ from fastload.samplers._index_array import BadIndicesError, IndexBatch
 from fastload.samplers._lowering import lower_batch_sampler
 from fastload.samplers._resting import epoch_holder, kind_of, sharded_of
 
-# Makes a loader.
+# The class that makes a loader.
 Kind = Callable[..., Any]
 
-_SEEDED = "pass rng='sample' and seed= to the loader: then they depend on seed, epoch and sample alone"
+_SEEDED = "pass rng='sample' and seed= to the loader: random transforms then depend only on seed, epoch and sample"
 _ORDERED = (
-    "pass shuffle=True with rng='sample' and seed=, or a fastload.ShardedSampler: their order depends on seed and epoch"
+    "pass shuffle=True with rng='sample' and seed=, or a fastload.ShardedSampler: their order depends only on seed and "
+    "epoch"
 )
-_SAVED = "; or pass state=, which state_dict() gave in that epoch"
+_SAVED = "; or pass state=, a state that state_dict() returned in that epoch"
 
 
 class AddressedBatches:
-    """Some batches of one epoch. Each iter() gives them anew, and several may run at once; len() is their number.
+    """Some batches of one epoch. Each iter() loads them again; several may run at once. len() is their number.
 
     Args:
-        begin: Gives an iterator over them.
-        num_batches: How many they are; where one fails, it counts.
+        begin: Returns an iterator over them.
+        num_batches: Their number, including batches that fail.
     """
 
     def __init__(self, begin: Callable[[], Iterator[Any]], num_batches: int) -> None:
@@ -64,7 +65,7 @@ class AddressedBatches:
 
 
 class _Part:
-    """The batches of a native iteration up to one of them. An interrupt costs none: Note [interrupts]."""
+    """The batches of a native iteration before position `stop`. An interrupt loses none: Note [interrupts]."""
 
     __next__ = _native.next_when_ready
 
@@ -87,48 +88,50 @@ class _Part:
 
 
 def check_address(name: str, epoch: int | None, state: Any) -> None:
-    """Raises ValueError unless the arguments of method `name` are either an epoch or a state."""
+    """Raises ValueError unless method `name` got either an epoch or a state."""
     if (epoch is None) == (state is None):
-        raise ValueError(f"{name}() takes an epoch or a state: pass one of them")
+        raise ValueError(f"{name}() takes either an epoch or a state: pass one of them")
 
 
 def batches_of_epoch(now: CurrentLoader, kind: Kind, epoch: int, step: int, stop: int | None) -> AddressedBatches:
-    """What at() of a fastload.DataLoader gives for an epoch."""
+    """Returns what DataLoader.at() returns for an epoch."""
     _check_seeded(now, f"epoch {epoch}")
     index_sampler = _sampler_of_epoch(now, epoch)
     step, stop = _range_of(step, stop, 0, len(index_sampler))
     part = _part_of(index_sampler, step, stop)
     return AddressedBatches(
-        lambda: iter(_seeded_twin(now, kind, epoch, **_NO_SAMPLER, batch_sampler=part)), stop - step
+        lambda: iter(_detached_seeded(now, kind, epoch, **_NO_SAMPLER, batch_sampler=part)), stop - step
     )
 
 
 def batches_of_state(
     now: CurrentLoader, kind: Kind, state: dict[str, Any], step: int | None, stop: int | None
 ) -> AddressedBatches:
-    """The same for the epoch that a saved state is of."""
-    twin, position = _known_twin_at(now, kind, state)
-    step, stop = _range_of(position if step is None else step, stop, position, len(CurrentLoader(twin).index_sampler))
+    """Returns what DataLoader.at() returns for the epoch of a saved state."""
+    detached, position = _checked_detached_at(now, kind, state)
+    step, stop = _range_of(
+        position if step is None else step, stop, position, len(CurrentLoader(detached).index_sampler)
+    )
     num_batches = stop - step
     if num_batches == 0:
         step = stop = position
 
     def begin() -> Iterator[Any]:
         reached = state if step == position else _state_at(now, kind, state, step)
-        return _Part(iter(_twin_at(now, kind, reached)), stop)
+        return _Part(iter(_detached_at(now, kind, reached)), stop)
 
     return AddressedBatches(begin, num_batches)
 
 
 def _state_at(now: CurrentLoader, kind: Kind, state: dict[str, Any], step: int) -> dict[str, Any]:
-    """Returns the state at a later batch of the epoch; loads the batches between where their draws are needed."""
-    twin = _twin_at(now, kind, state, device=None, device_prefetch=None, device_transform=None)
+    """Returns the state at a later batch of the epoch; loads the batches between if their draws are needed."""
+    detached = _detached_at(now, kind, state, device=None, device_prefetch=None, device_transform=None)
     if (
-        _saved_in(twin).moment == "in an epoch"
-        and not _native_plan_of(CurrentLoader(twin), "the epoch of a state").has_ordered_draws
+        _saved_in(detached).moment == "in an epoch"
+        and not _native_plan_of(CurrentLoader(detached), "the epoch of a state").has_ordered_draws
     ):
         return {**state, "_num_yielded": step, "_sampler_iter_yielded": step}
-    iterator: EpochIterator = iter(twin)
+    iterator: EpochIterator = iter(detached)
     while iterator.position < step:
         _drop_next(iterator)
     reached = iterator.state_dict()
@@ -137,7 +140,7 @@ def _state_at(now: CurrentLoader, kind: Kind, state: dict[str, Any], step: int) 
 
 
 def _drop_next(iterator: EpochIterator) -> None:
-    """Loads the next batch for what it draws. One that fails counts, as in the epoch itself."""
+    """Loads the next batch for its draws only. A batch that fails counts, as in the epoch itself."""
     position = iterator.position
     try:
         next(iterator)
@@ -147,7 +150,7 @@ def _drop_next(iterator: EpochIterator) -> None:
 
 
 def _part_of(index_sampler: Any, step: int, stop: int) -> list[Any]:
-    """Some batches of an epoch that has not begun."""
+    """Returns the batches in [step, stop) of an epoch that has not begun."""
     part = itertools.islice(index_sampler, step, stop)
     numbers = numbers_of(index_sampler)
     if numbers is None:
@@ -162,7 +165,7 @@ def _numbers_of_first(batches: list[Any]) -> Numbers | None:
 
 
 class _Sampled(NamedTuple):
-    """Batches of indices in the place of the loader that has them."""
+    """Batches of indices, in the form of a loader with a batch sampler."""
 
     batch_sampler: list[Any]
 
@@ -178,33 +181,33 @@ def _lowered(batches: list[Any]) -> IndexBatch | BadIndicesError:
 def sample_of_epoch(
     now: CurrentLoader, kind: Kind, index: int, epoch: int, step: int | None
 ) -> tuple[Any, SampleReport]:
-    """What replay() of a fastload.DataLoader gives."""
+    """Returns what DataLoader.replay() returns for an epoch."""
     _check_seeded(now, f"sample {index} of epoch {epoch}")
     _check_epoch(epoch)
     _check_index(now, index)
     number = _number_in_epoch(now, index, epoch, step)
     alone = [[index]] if number is None else NumberedBatches([[index]], DrawNumbers(number, 0), 1)
-    iterator = iter(_seeded_twin(now, kind, epoch, **_NO_SAMPLER, batch_sampler=alone, **_NO_WORKERS))
+    iterator = iter(_detached_seeded(now, kind, epoch, **_NO_SAMPLER, batch_sampler=alone, **_NO_WORKERS))
     batch = next(iterator)
     (report,) = iterator.batch_report()
     return _sample_at(batch, 0), report
 
 
 def _number_in_epoch(now: CurrentLoader, index: int, epoch: int, step: int | None) -> int | None:
-    """That of a sample's draw: the first of all ranks, or that of a batch; None: draws have none."""
+    """Returns the number of a sample's draw: the first on any rank, or the one in a batch; None if draws have none."""
     if step is None and numbers_of(now.index_sampler) is None:
         return None
     index_sampler = _sampler_of_epoch(now, epoch)
     if step is not None:
         _check_step(step, 0, len(index_sampler))
         part = _part_of(index_sampler, step, step + 1)
-        place = _place_in(_lowered(part), index, _num_samples(now))
-        if place is None:
+        position = _position_in(_lowered(part), index, _num_samples(now))
+        if position is None:
             raise ValueError(_not_in_batch(index, step, epoch))
         numbers = _numbers_of_first(part)
-        return None if numbers is None else int(numbers[place])
+        return None if numbers is None else int(numbers[position])
     sharded = sharded_of(index_sampler)
-    assert sharded is not None, "no other sampler that draws has an order that is known"
+    assert sharded is not None, "it is the only sampler that draws in a known order"
     number = first_number_of(sharded, index, epoch)
     if number is None:
         raise ValueError(f"sample {index} is not in epoch {epoch}: none of its {sharded.total_size} draws gave it")
@@ -214,19 +217,19 @@ def _number_in_epoch(now: CurrentLoader, index: int, epoch: int, step: int | Non
 def sample_of_state(
     now: CurrentLoader, kind: Kind, index: int, state: dict[str, Any], step: int | None
 ) -> tuple[Any, SampleReport]:
-    """The same for the epoch that a saved state is of."""
-    twin, position = _known_twin_at(now, kind, state)
+    """Returns what DataLoader.replay() returns for the epoch of a saved state."""
+    detached, position = _checked_detached_at(now, kind, state)
     _check_index(now, index)
-    saved = _saved_in(twin)
+    saved = _saved_in(detached)
     if saved.moment != "in an epoch":
         raise ValueError(
-            f"the state is of a moment before epoch {saved.epoch} has begun, which draws its seeds: pass a state of "
-            "that epoch, which state_dict() gives after iter()"
+            f"the state is from before the start of epoch {saved.epoch}, which draws its seeds: pass a state from "
+            "within that epoch, which state_dict() returns after iter()"
         )
     if step is None:
-        step = _step_of(twin, index)
-    _check_step(step, position, len(CurrentLoader(twin).index_sampler))
-    with torch.random.fork_rng(devices=()):  # without workers the batches draw from the program's generator
+        step = _step_of(detached, index)
+    _check_step(step, position, len(CurrentLoader(detached).index_sampler))
+    with torch.random.fork_rng(devices=()):  # without workers, batches draw from the program's generator
         iterator: Any = iter(batches_of_state(now, kind, state, step, step + 1))
         try:
             batch = next(iterator)
@@ -237,17 +240,17 @@ def sample_of_state(
                 f"sample {index} is not made in epoch {saved.epoch}: {error.path!r} in batch {step} cannot be loaded"
             ) from error
     reports = iterator.batch_report()
-    for place, report in enumerate(reports):
+    for row, report in enumerate(reports):
         given = report.index if report.replaced is None else report.replaced
         if given % _num_samples(now) == index:
-            return _sample_at(batch, place), report
+            return _sample_at(batch, row), report
     raise ValueError(_not_in_batch(index, step, saved.epoch))
 
 
-def _step_of(twin: Any, index: int) -> int:
-    """Returns the number of the first batch with a sample, from the position of the state in `twin` on."""
-    saved = _saved_in(twin)
-    current = CurrentLoader(twin)
+def _step_of(detached: Any, index: int) -> int:
+    """Returns the number of the first batch that has a sample, from the position of the state in `detached` on."""
+    saved = _saved_in(detached)
+    current = CurrentLoader(detached)
     order = order_from(saved, current.index_sampler, current.arguments.max_batches, takes_keys=False)
     order.begin(None)
     for step in itertools.count(saved.position):
@@ -255,30 +258,30 @@ def _step_of(twin: Any, index: int) -> int:
         order.give(given)
         if not given:
             break
-        if _place_in(given[0], index, len(twin.dataset)) is not None:
+        if _position_in(given[0], index, len(detached.dataset)) is not None:
             return step
     raise ValueError(
-        f"sample {index} is not in epoch {saved.epoch} from batch {saved.position} on, where the state is: pass a "
-        "state of an earlier place in that epoch"
+        f"sample {index} is not in epoch {saved.epoch} from batch {saved.position} on, the position of the state: pass "
+        "an earlier state of that epoch"
     )
 
 
-def _place_in(given: IndexBatch | BadIndicesError, index: int, num_samples: int) -> int | None:
-    """The first place of a sample in a batch; None: it is not there."""
+def _position_in(given: IndexBatch | BadIndicesError, index: int, num_samples: int) -> int | None:
+    """Returns the first position of a sample in a batch; None if the batch does not have it."""
     indices = given.before if isinstance(given, BadIndicesError) else given
-    places = np.flatnonzero(indices % num_samples == index)
-    return int(places[0]) if len(places) else None
+    positions = np.flatnonzero(indices % num_samples == index)
+    return int(positions[0]) if len(positions) else None
 
 
 def _not_in_batch(index: int, step: int, epoch: int) -> str:
     return f"sample {index} is not in batch {step} of epoch {epoch}: batch_report() says which samples a batch has"
 
 
-def _sample_at(batch: Any, place: int) -> tuple[Any, int]:
-    """A sample of a batch as the data set gives it, in memory of its own."""
+def _sample_at(batch: Any, row: int) -> tuple[Any, int]:
+    """Returns a sample of a batch as the data set gives it, in its own memory."""
     images, labels = batch
-    image = images[place].clone() if isinstance(images, torch.Tensor) else [view[place].clone() for view in images]
-    return image, int(labels[place])
+    image = images[row].clone() if isinstance(images, torch.Tensor) else [view[row].clone() for view in images]
+    return image, int(labels[row])
 
 
 def _check_index(now: CurrentLoader, index: int) -> None:
@@ -287,13 +290,13 @@ def _check_index(now: CurrentLoader, index: int) -> None:
         raise ValueError(f"index must be an int in [0, {number}), got {index!r}")
 
 
-# The arguments of a loader with a batch sampler, and of one without workers.
+# Arguments for a loader with a batch sampler, and for one without workers.
 _NO_SAMPLER = {"sampler": None, "batch_size": 1, "drop_last": False}
 _NO_WORKERS = {"num_workers": 0, "prefetch_factor": None, "multiprocessing_context": None, "timeout": 0}
 
 
 def _check_seeded(now: CurrentLoader, what: str) -> None:
-    """Raises ValueError where a random transform does not depend on seed, epoch and sample alone."""
+    """Raises ValueError if a random transform depends on more than seed, epoch and sample."""
     _native_plan_of(now, what)
     problem = _problem_of_draws(now)
     if problem is not None:
@@ -301,32 +304,32 @@ def _check_seeded(now: CurrentLoader, what: str) -> None:
 
 
 def _problem_of_draws(now: CurrentLoader) -> str | None:
-    """Why the draws of a native loader are no function of seed, epoch and sample; None: they are."""
+    """Returns why the draws of a native loader are not a function of seed, epoch and sample; None if they are."""
     settings = now.settings
     if settings.is_seeded or not any(view.is_random for view in _native_plan_of(now, "an epoch").views):
         return None
-    return f"with rng={settings.rng!r} and seed={settings.seed!r} nothing tells what random transforms have drawn"
+    return f"with rng={settings.rng!r} and seed={settings.seed!r} the draws of random transforms are not known"
 
 
 def _problem_of_order(now: CurrentLoader) -> str | None:
-    """Why the order of an epoch is no function of that; None: it is."""
+    """Returns why the order of an epoch is not a function of seed and epoch; None if it is."""
     sharded = sharded_of(now.index_sampler)
     if kind_of(now.index_sampler) in ("fixed", "distributed") or (sharded is not None and not sharded._infinite):
         return None
     sampler = getattr(now.index_sampler, "sampler", now.index_sampler)
-    return f"a {type(sampler).__name__} draws the order of each"
+    return f"a {type(sampler).__name__} draws the order of each epoch"
 
 
 def _native_plan_of(now: CurrentLoader, what: str) -> NativePlan:
-    """Raises ValueError where there is none, and `what` is asked for."""
+    """Returns the native plan; raises ValueError, which says that `what` needs it, if there is none."""
     plan: NativePlan | None = native_plan(now)
     if plan is None:
-        raise ValueError(f"{what} cannot be made again: explain() says why batches are not native, and what to change")
+        raise ValueError(f"{what} cannot be made again: batches are not native; explain() says why, and what to change")
     return plan
 
 
 def _sampler_of_epoch(now: CurrentLoader, epoch: int) -> Any:
-    """A sampler of its own that gives the order of that epoch. Raises ValueError where that is not known."""
+    """Returns a separate sampler that gives the order of that epoch. Raises ValueError if the order is not known."""
     _check_epoch(epoch)
     problem = _problem_of_order(now)
     if problem is not None:
@@ -344,7 +347,7 @@ def _check_epoch(epoch: int) -> None:
 
 
 def _copied_sampler(index_sampler: Any) -> Any:
-    """One whose epoch can be set; of torch's own classes and ShardedSampler."""
+    """Copies a sampler of torch's own classes, or a ShardedSampler, so that its epoch can be set."""
     if type(index_sampler) is BatchSampler and type(index_sampler.sampler) is not SequentialSampler:
         inner = copy.copy(index_sampler.sampler)
         return BatchSampler(inner, index_sampler.batch_size, index_sampler.drop_last)
@@ -352,29 +355,29 @@ def _copied_sampler(index_sampler: Any) -> Any:
 
 
 def _check_step(step: int, first: int, length: int) -> None:
-    """Raises ValueError for a number that is none of a batch in [first, length)."""
+    """Raises ValueError if `step` is not the number of a batch in [first, length)."""
     if isinstance(step, bool) or not isinstance(step, int) or not first <= step < length:
         raise ValueError(
-            f"step must be an int in [{first}, {length}), the batches of the epoch that can be had, got {step!r}"
+            f"step must be an int in [{first}, {length}), the available batches of the epoch, got {step!r}"
         )
 
 
 def _range_of(step: int, stop: int | None, first: int, length: int) -> tuple[int, int]:
-    """Raises ValueError for numbers that are none of batches in [first, length)."""
+    """Returns step and stop. Raises ValueError if they are not numbers of batches in [first, length)."""
     stop = length if stop is None else stop
     for name, value in (("step", step), ("stop", stop)):
         if isinstance(value, bool) or not isinstance(value, int):
             raise ValueError(f"{name} must be an int, got {value!r}")
     if not first <= step <= stop <= length:
         raise ValueError(
-            f"step and stop must lie in {first} <= step <= stop <= {length}, the batches of the epoch that can be "
-            f"had, got step={step} and stop={stop}"
+            f"step and stop must satisfy {first} <= step <= stop <= {length}, the available batches of the epoch, got "
+            f"step={step} and stop={stop}"
         )
     return step, stop
 
 
-def _twin(now: CurrentLoader, kind: Kind, **changes: Any) -> Any:
-    """A loader with the same settings and nothing in common but the data set."""
+def _detached(now: CurrentLoader, kind: Kind, **changes: Any) -> Any:
+    """Returns a detached loader: it has the same settings, and shares only the data set."""
     arguments = {
         **arguments_of(now.loader),
         **vars(now.settings),
@@ -387,7 +390,7 @@ def _twin(now: CurrentLoader, kind: Kind, **changes: Any) -> Any:
 
 
 def _errors_of(now: CurrentLoader) -> dict[str, Any]:
-    """Arguments with which the same samples stand in for bad ones, whatever the sampler; they are not noted again."""
+    """Returns arguments by which the same samples replace bad ones with any sampler, and the ledger is not written."""
     policy, candidates = now.settings.error_policy, now.candidates
     if not policy.is_active:
         return {}
@@ -395,18 +398,18 @@ def _errors_of(now: CurrentLoader) -> dict[str, Any]:
     return {"ledger": None, "substitutes": substitutes if policy.on_error == "replace" else None}
 
 
-def _seeded_twin(now: CurrentLoader, kind: Kind, epoch: int, **changes: Any) -> Any:
-    """Of which the next iter() is of that epoch. It draws nothing from the program's generators."""
-    twin = _twin(now, kind, generator=torch.Generator(), **changes)
-    twin.set_epoch(epoch)
-    return twin
+def _detached_seeded(now: CurrentLoader, kind: Kind, epoch: int, **changes: Any) -> Any:
+    """Returns a detached loader whose next iter() starts that epoch. It draws nothing from the program's generators."""
+    detached = _detached(now, kind, generator=torch.Generator(), **changes)
+    detached.set_epoch(epoch)
+    return detached
 
 
-def _twin_at(now: CurrentLoader, kind: Kind, state: dict[str, Any], **changes: Any) -> Any:
-    """Of which the next iter() goes on from a state, with generators of its own."""
+def _detached_at(now: CurrentLoader, kind: Kind, state: dict[str, Any], **changes: Any) -> Any:
+    """Returns a detached loader whose next iter() resumes from a state, with its own generators."""
     arguments = arguments_of(now.loader)
     generator = None if now.loader.generator is None else _cloned(now.loader.generator)
-    # Of persistent workers the next epoch goes on with their draws.
+    # The next epoch of persistent workers continues with their draws.
     changes |= {"generator": generator, "persistent_workers": now.loader.persistent_workers}
     if "sampler" in arguments:
         sampler = copy.copy(arguments["sampler"])
@@ -414,24 +417,28 @@ def _twin_at(now: CurrentLoader, kind: Kind, state: dict[str, Any], **changes: A
         if isinstance(held, torch.Generator):
             sampler.generator = generator if held is now.loader.generator else _cloned(held)
         changes["sampler"] = sampler
-    twin = _twin(now, kind, **changes)
-    twin.load_state_dict(state)
-    return twin
+    detached = _detached(now, kind, **changes)
+    detached.load_state_dict(state)
+    return detached
 
 
-def _known_twin_at(now: CurrentLoader, kind: Kind, state: dict[str, Any]) -> tuple[Any, int]:
-    """The same, and its position. Raises ValueError where an epoch of its sampler cannot be made beside another."""
+def _checked_detached_at(now: CurrentLoader, kind: Kind, state: dict[str, Any]) -> tuple[Any, int]:
+    """Returns a detached loader at a state, and the position.
+
+    Raises:
+        ValueError: The batches are not native, or the sampler cannot give an epoch while another one runs.
+    """
     _native_plan_of(now, "the epoch of a state")
     if kind_of(now.index_sampler) in ("stateful", "asked again") and sharded_of(now.index_sampler) is None:
         name = type(now.index_sampler).__name__
-        raise ValueError(f"the epoch of a state cannot be made again beside this one with a {name}. {_ORDERED}")
-    twin = _twin_at(now, kind, state)
-    return twin, _saved_in(twin).position
+        raise ValueError(f"the epoch of a state cannot be made again while a {name} gives another one. {_ORDERED}")
+    detached = _detached_at(now, kind, state)
+    return detached, _saved_in(detached).position
 
 
-def _saved_in(twin: Any) -> SavedState:
-    """The state that was loaded into a loader which has not begun."""
-    loaded = CurrentLoader(twin).kept.progress.loaded
+def _saved_in(detached: Any) -> SavedState:
+    """Returns the state that was loaded into a loader that has not begun."""
+    loaded = CurrentLoader(detached).kept.progress.loaded
     assert loaded is not None, "a state was loaded"
     return loaded[1]
 

@@ -1,4 +1,4 @@
-"""What a loader was made with, to make another one of it."""
+"""The arguments that a loader was made with, from which another one can be made."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fastload.samplers._seeded_shuffle import SeededShuffle
 
 
 def arguments_of(loader: TorchDataLoader[Any]) -> dict[str, Any]:
-    """Those that torch's class has."""
+    """Returns the arguments that torch's class has, from the attributes of a loader."""
     arguments: dict[str, Any] = {
         name: getattr(loader, name)
         for name in (
@@ -29,6 +29,6 @@ def arguments_of(loader: TorchDataLoader[Any]) -> dict[str, Any]:
         return {**arguments, "batch_sampler": loader.batch_sampler}
     arguments |= {"batch_size": loader.batch_size, "drop_last": loader.drop_last}
     if not isinstance(loader.dataset, IterableDataset):
-        is_counted = isinstance(loader.sampler, SeededShuffle)  # each loader sets its epoch
+        is_counted = isinstance(loader.sampler, SeededShuffle)  # a copy, because each loader sets its epoch
         arguments["sampler"] = copy.copy(loader.sampler) if is_counted else loader.sampler
     return arguments

@@ -1,7 +1,7 @@
 """Which native loaders keep their threads and memory from one epoch to the next.
 
-Each could, and its next epoch would begin at once. But a program may have hundreds of loaders, one for each client of
-federated learning or each task of a benchmark: of those that nobody iterates, the last few that were begun keep them.
+If every loader kept them, its next epoch would start at once. But a program may have hundreds of loaders, one for each
+client in federated learning or each task of a benchmark. So only the most recently used idle loaders keep them.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ import weakref
 
 from fastload._loader._state import LoaderState
 
-# Training and validation data, and two more that are read in turns with them.
+# Enough for training and validation data, and two more loaders that are used in turns with them.
 MOST_AT_REST = 4
 
 
 class RecentLoaders:
-    """Loaders by when their last epoch began. Thread-safe without a lock, as LiveObjects."""
+    """Loaders, ordered by the start of their last epoch. Thread-safe without a lock, like LiveObjects."""
 
     def __init__(self) -> None:
         self._states: dict[int, weakref.ref[LoaderState]] = {}  # the oldest first
 
     def begin(self, state: LoaderState) -> None:
-        """An epoch of that loader has begun. Those that were begun long ago let go of what they keep."""
+        """Notes that an epoch of that loader has begun; older idle loaders release their threads and memory."""
         states, number = self._states, id(state)
         states.pop(number, None)
         states[number] = weakref.ref(state, lambda _: states.pop(number, None))

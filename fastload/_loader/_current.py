@@ -1,4 +1,4 @@
-"""A loader as it is at this moment."""
+"""A loader with its current attributes."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from fastload.sources._lowering import LoweredSource, lower_dataset
 
 
 class CurrentLoader:
-    """A fastload.DataLoader as it is now: its attributes may have been set since it was made.
+    """A fastload.DataLoader as it is now: its attributes may have been changed since it was made.
 
     Args:
-        loader: Only the attributes that torch's class has, too, are read of it.
+        loader: The loader. Only attributes that torch's class also has are read from it.
 
     Attributes:
-        kept: What the loader keeps between epochs.
+        kept: Everything that the loader keeps between epochs.
         settings: fastload's own arguments.
     """
 
@@ -47,7 +47,7 @@ class CurrentLoader:
     def arguments(self) -> LoaderArguments:
         """The arguments that decide the order and the draws of batches."""
         loader, settings = self.loader, self.settings
-        # torch's default where num_workers was 0 at construction and has been raised since.
+        # torch's default, if num_workers was 0 at construction and has been raised since.
         prefetch_factor = 2 if loader.prefetch_factor is None else loader.prefetch_factor
         return LoaderArguments(
             code=UserCode(loader.dataset, loader.collate_fn, loader.worker_init_fn),
@@ -66,7 +66,7 @@ class CurrentLoader:
 
     @property
     def index_sampler(self) -> Any:
-        """The batch sampler, or the sampler where there are no batches, by the name that torch's iterators use."""
+        """The batch sampler, or the sampler if samples are not batched, by the name that torch's iterators use."""
         return self.loader._index_sampler
 
     @property
@@ -82,7 +82,7 @@ class CurrentLoader:
 
     @property
     def quarantine(self) -> Quarantine | None:
-        """The account of this process, which goes on from one iteration to the next; None: bad samples are errors."""
+        """The bad samples of this process, across iterations; None: bad samples are errors."""
         policy, kept = self.settings.error_policy, self.kept
         if not policy.is_active:
             return None
@@ -93,7 +93,7 @@ class CurrentLoader:
     # ---- its plan --------------------------------------------------------------------------------------------------
 
     def plan(self) -> LoaderPlan:
-        """Returns who makes the batches: Note [asked again] in fastload/_planning/_plan.py."""
+        """Returns how batches are made: Note [asked again] in fastload/_planning/_plan.py."""
         calls_are_native = self.loader.num_workers > 0 and self.images_obstacle() is None and pillow_obeys()
         plan = plan_loader(self.loader, self.settings.rng, self.source, calls_are_native=calls_are_native)
         if self.settings.on_error != "raise":
@@ -101,26 +101,26 @@ class CurrentLoader:
         return in_processes(plan) if self.is_of_processes else plan
 
     def source(self) -> LoweredSource:
-        """Returns the data set's compact form, made again only where the data set has changed; or NotLoweredError."""
+        """Returns the data set's compact form, or NotLoweredError; makes it again only if the data set has changed."""
         kept = self.kept
         if kept.source is None or not kept.source.is_current():
-            kept.source = None  # its memory is free before the next one takes more
+            kept.source = None  # frees its memory before the next one is made
             kept.source = lower_dataset(self.loader.dataset, (pil_loader,))
         return kept.source
 
     def images_obstacle(self) -> str | None:
-        """Returns why images that the workers open are not decoded natively, as a clause."""
+        """Returns a clause that says why images opened by the workers are not decoded natively; None if they are."""
         return obstacle() if self.settings.native_images else "native_images=False"
 
     def cache_setting(self, plan: LoaderPlan) -> CacheSetting:
-        """Returns the user's argument `cache`, as it counts for this loader, of which `plan` is the plan."""
+        """Returns the cache setting that applies to this loader with `plan`."""
         setting: CacheSetting = for_loader(self.settings.cache, plan.why_no_pixels)
         return setting
 
     # ---- an iteration ----------------------------------------------------------------------------------------------
 
     def delivery(self) -> Delivery:
-        """Returns where batches go. Opens the device now: a process that forks must not have used it before."""
+        """Returns where batches go. Opens the device only now, because it must not be in use before a fork."""
         settings, kept = self.settings, self.kept
         if settings.device != kept.opened:
             kept.device, kept.opened = open_device(settings.device, kept.pinned), settings.device
@@ -129,7 +129,7 @@ class CurrentLoader:
         return Delivery(kept.pinned_memory, kept.device, prefetch if is_ahead else 0, settings.device_transform)
 
     def setup(self, plan: LoaderPlan, saved: SavedState | None) -> LoaderSetup:
-        """Returns all that an iteration knows of the loader; `saved` is where it begins."""
+        """Returns all that an iteration knows of the loader; `saved` is its resume point."""
         return LoaderSetup(
             **vars(self.arguments),
             plan=plan,

@@ -1,4 +1,4 @@
-"""A loader in words: what repr() of it says."""
+"""The description of a loader that repr() returns."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from fastload._display._units import counted
 from fastload._iteration._settings import LoaderSettings
 from fastload._process._config import TorchDataLoader
 
-# A len() of these looks it up; one of the user's own may read files, or raise.
+# len() of their classes is a quick look-up; len() of a user's class may read files, or raise.
 _QUICK_PACKAGES = frozenset({"builtins", "fastload", "torch", "torchvision"})
 
 
 def describe(loader: TorchDataLoader[Any], settings: LoaderSettings | None) -> str:
-    """A loader in one line, from its attributes alone: nothing is planned, and none of the user's code is called.
+    """Describes a loader in one line, from its attributes only: it plans nothing and calls no user code.
 
     Args:
-        loader: fastload's, or any of torch's.
-        settings: Of fastload's; None of torch's.
+        loader: A loader of fastload's or torch's class.
+        settings: The settings of fastload's loader; None for torch's.
     """
     kind = "processes" if settings is None else settings.workers
     parts = [_data(loader.dataset), *_batches(loader), _workers(loader.num_workers, kind)]
@@ -44,7 +44,7 @@ def _data(dataset: object) -> str:
         return name
     try:
         return f"{name} of {counted(len(cast(Sized, dataset)), 'sample')}"
-    except Exception:  # noqa: BLE001 - torch's classes ask the user's objects that they hold
+    except Exception:  # noqa: BLE001 - torch's classes call the user's objects inside them
         return name
 
 

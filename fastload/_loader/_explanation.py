@@ -1,4 +1,4 @@
-"""What explain() returns."""
+"""The result of explain(): its text and the same content as fields."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from fastload._planning._verdicts import StageVerdict
 
 
 class ExplanationRow(NamedTuple):
-    """What explain() says of one stage.
+    """One stage of a loader, as explain() reports it.
 
     Attributes:
         stage: "source", "transform", "collate" and so on; "to change" for advice.
-        what: Was found there.
-        reason: Why it is not native, or what Python does; None where it is, and in a remark.
-        is_native: Whether native code does it without Python; None in a remark, where there is nothing to do.
+        what: The object found at this stage, or the text of a remark.
+        reason: Why it is not native, or what Python does; None if it is native, and in a remark.
+        is_native: Whether native code does it without Python; None in a remark.
     """
 
     stage: str
@@ -29,11 +29,11 @@ class ExplanationRow(NamedTuple):
 
 
 class Explanation(str):
-    """The text of explain(), a str in every respect, with the same as fields.
+    """The text of explain(): a str, with the same content as fields.
 
     Attributes:
         verdict: The first line.
-        rows: What is said of each stage, in the order of the text.
+        rows: One row per stage, in the order of the text.
 
     Example:
         >>> explanation = fastload.DataLoader(list(range(10))).explain()
@@ -56,14 +56,15 @@ class Explanation(str):
 
     @property
     def is_native(self) -> bool:
-        """Whether native code makes the batches as a whole."""
+        """Whether native code makes the whole batch."""
         return self.verdict.startswith("native:")
 
     def as_dict(self) -> dict[str, Any]:
-        """The fields as plain dicts and lists, for logging as JSON.
+        """Returns the fields as plain dicts and lists, for logging as JSON.
 
         Returns:
-            "verdict": str, "is_native": bool, "rows": a dict for each with "stage", "what", "reason", "is_native".
+            A dict with "verdict": str, "is_native": bool, and "rows": a list with a dict for each row, with "stage",
+            "what", "reason" and "is_native".
         """
         return {"verdict": self.verdict, "is_native": self.is_native, "rows": [row._asdict() for row in self.rows]}
 
@@ -76,7 +77,7 @@ class Explanation(str):
 
 
 def explanation_of(verdict: str, *rows: StageVerdict | str) -> Explanation:
-    """The text and its fields. A row that is text is a remark: its stage in ten columns, a blank, and what is said."""
+    """Makes an explanation of its rows. A row that is text is a remark: its stage in ten columns, a blank, its text."""
     return Explanation("\n".join([verdict, *(f"  {row}" for row in rows)]), tuple(map(_row_of, rows)))
 
 

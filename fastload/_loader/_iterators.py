@@ -1,4 +1,4 @@
-"""What iterates over a loader: native threads, threads of Python, or torch's own, and what each is given."""
+"""Makes the iterator of an epoch: native threads, Python threads, or torch's own iterator."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from fastload.transforms._recognize import image_type
 
 
 def new_iterator(now: CurrentLoader) -> Any:
-    """Returns a new iterator over the loader as it is now."""
+    """Returns a new iterator over the loader with its current attributes."""
     loader, settings = now.loader, now.settings
     check_epoch(loader, now.arguments.batches_per_worker)
     check_policy(settings.error_policy, loader.dataset, is_batched=now.arguments.is_batched)
@@ -62,7 +62,7 @@ def new_iterator(now: CurrentLoader) -> Any:
 
 
 def _check_plan(now: CurrentLoader, plan: LoaderPlan) -> None:
-    """Raises ValueError where an argument needs another plan than the loader has."""
+    """Raises ValueError if an argument needs another plan than the loader has."""
     settings = now.settings
     if plan.mode is not Mode.NATIVE and settings.memory_format is not torch.contiguous_format:
         raise ValueError(
@@ -78,7 +78,7 @@ def _check_plan(now: CurrentLoader, plan: LoaderPlan) -> None:
 
 def _process_iterator(now: CurrentLoader) -> Any:
     kept = now.kept
-    check_workers(now.settings)  # again: attributes may have been set
+    check_workers(now.settings)  # again, because attributes may have been changed
     make = functools.partial(torch_iterator, counters=kept.torch, delivery=now.delivery(), waits=kept.waits)
     return kept.process_images.start(now.loader, make) if now.settings.native_images else make(now.loader)
 
@@ -87,16 +87,16 @@ def _process_iterator(now: CurrentLoader) -> Any:
 
 
 def native_plan(now: CurrentLoader) -> NativePlan | None:
-    """Returns what the engine is to do for the loader as it is now; None: its batches are not native."""
+    """Returns the engine's plan for the loader as it is now; None if its batches are not native."""
     plan = now.plan()
     return native_plan_of(now, plan) if plan.mode is Mode.NATIVE else None
 
 
 def native_plan_of(now: CurrentLoader, plan: LoaderPlan) -> NativePlan:
-    """Returns what the engine is to do by `plan`. Raises RuntimeError: batches are not native any more."""
+    """Returns the engine's part of `plan`. Raises RuntimeError if batches are no longer native."""
     if plan.mode is not Mode.NATIVE:
         why = explain_loader(now, plan)
-        raise RuntimeError(f"the sampler has changed the dataset so that it is not native any more:\n{why}")
+        raise RuntimeError(f"the sampler has changed the dataset, so that batches are no longer native:\n{why}")
     is_on_device = now.delivery().device is not None
     keeps_pixels = is_of_pixels(now.cache_setting(plan))
     return plan.native(now.settings.memory_format, is_converted_later=is_on_device, keeps_pixels=keeps_pixels)
@@ -123,19 +123,19 @@ def _native_iterator(now: CurrentLoader, setup: LoaderSetup) -> EpochIterator:
         return EpochIterator(now.loader, setup, maker)
     except BaseException:
         if engine is not before:
-            engine.close()  # nobody uses its threads
+            engine.close()  # nothing uses its threads
         raise
 
 
 def _plan_maker(now: CurrentLoader, plan: LoaderPlan) -> Callable[[], NativePlan]:
-    """Returns what makes the plan once the sampler was asked: one of the user's may change the data set."""
+    """Returns a function that makes the plan after the sampler was asked: a user's sampler may change the data set."""
     if type(now.loader.batch_sampler) is BatchSampler:
         return lambda: native_plan_of(now, plan)
     return lambda: native_plan_of(now, now.plan())
 
 
 def _running_engine(now: CurrentLoader, setup: LoaderSetup) -> LoaderEngine:
-    """Returns the engine with today's settings; a new one where there is none or it has ended."""
+    """Returns the loader's engine; starts a new one if there is none, it has ended, or it has other settings."""
     settings = EngineSettings(
         num_threads=setup.num_workers,
         max_batches=setup.max_batches,
@@ -159,7 +159,7 @@ def _batch_memory(
     memory = StagedMemory(
         delivery.device,
         plan.forms,
-        # One is held by the batch that is being handed over and one by the copy of the batch before.
+        # One more for the batch that is being handed over, and one for the copy of the batch before it.
         num_slots=setup.max_batches + 2,
         prefetch=delivery.prefetch,
         count=now.kept.threads.counters.add,
@@ -170,17 +170,17 @@ def _batch_memory(
 
 
 def _native_cache(now: CurrentLoader, plan: LoaderPlan) -> _native.DecodeCache | None:
-    # A data set of the user's is not asked for its length: torch's workers would not ask, either.
+    # Does not call len() of a user's data set: torch's workers would not call it either.
     source = now.kept.source
     num_images = None if source is None else len(source)
     return now.kept.cache.native(now.cache_setting(plan), num_images)
 
 
-# ---- batches of Python -------------------------------------------------------------------------------------------
+# ---- batches made in Python ------------------------------------------------------------------------------------------
 
 
 def python_iterator(now: CurrentLoader, setup: LoaderSetup, *, is_tail: bool) -> EpochIterator:
-    """Returns an iterator over batches of Python; with `is_tail` native code begins the samples."""
+    """Returns an iterator over batches made in Python; with `is_tail`, native code starts the samples."""
     thread_plan = _tail_plan(now, setup) if is_tail else _dataset_plan(now, setup)
     maker: BatchMaker
     if setup.num_workers == 0:
@@ -191,7 +191,7 @@ def python_iterator(now: CurrentLoader, setup: LoaderSetup, *, is_tail: bool) ->
 
 
 def _tail_plan(now: CurrentLoader, setup: LoaderSetup) -> ThreadPlan:
-    """Returns the plan for samples that native code begins and Python ends."""
+    """Returns the plan for samples that native code starts and Python finishes."""
     keeps_pixels = is_of_pixels(now.cache_setting(setup.plan))
     part = setup.plan.native_part(image_type(), keeps_pixels=keeps_pixels)
     cache = _native_cache(now, setup.plan)
@@ -205,7 +205,7 @@ def _tail_plan(now: CurrentLoader, setup: LoaderSetup) -> ThreadPlan:
 
 
 def _dataset_plan(now: CurrentLoader, setup: LoaderSetup) -> ThreadPlan:
-    # The calling thread decodes as the program does.
+    # Without workers, the calling thread decodes as the rest of the program does, without the cache.
     cache = _native_cache(now, setup.plan) if setup.num_workers > 0 else None
     make_fetcher = functools.partial(make_dataset_fetcher, _fetching(now, setup, cache))
     return ThreadPlan(setup, "python", setup.code, make_fetcher, 0, _images_cache(setup, cache))

@@ -1,4 +1,4 @@
-"""What explain() says of a loader."""
+"""The text of explain() for a loader."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fastload._workers._worker_objects import sharing_rows
 
 
 def explain_loader(now: CurrentLoader, plan: LoaderPlan) -> Explanation:
-    """Returns, stage by stage, what `plan` makes of the loader."""
+    """Explains stage by stage how `plan` loads."""
     if now.is_of_processes:
         verdict = f"not native: samples are loaded in Python, by worker processes of torch's: {now.loader.num_workers}"
         return explanation_of(
@@ -59,7 +59,7 @@ def explain_loader(now: CurrentLoader, plan: LoaderPlan) -> Explanation:
 
 
 def _is_array_native(now: CurrentLoader) -> bool:
-    """Whether the workers make samples of an array without the Python of torchvision's data set."""
+    """Returns whether the workers make samples from an array without the Python code of torchvision's data set."""
     is_known = now.loader.num_workers > 0 and now.images_obstacle() is None and holds_array(now.loader.dataset)
     return is_known and ArrayDataset(now.loader.dataset).is_native()
 
@@ -102,7 +102,7 @@ def _device_rows(now: CurrentLoader, mode: Mode) -> list[str]:
 
 
 def _native_work(plan: LoaderPlan) -> str:
-    """What native code does to samples that Python ends, and what is left to that."""
+    """Describes what native code does with samples that Python finishes, and what is left to Python."""
     if plan.transform is not None and plan.transform.stages and plan.transform.native_count == 0:
         return "read and decoded natively, then transformed in Python"
-    return "read, decoded and transformed natively, then ended in Python"
+    return "read, decoded and transformed natively, then finished in Python"

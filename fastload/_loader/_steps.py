@@ -1,4 +1,4 @@
-"""Epochs of as many batches as are asked for."""
+"""Epochs with a chosen number of batches."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from fastload._process._interrupts import append_result
 
 
 class StepsIterator:
-    """Gives so many batches of a loader: a part of its epoch, or that epoch and those that follow.
+    """Gives `num_steps` batches of a loader: part of an epoch, or an epoch and the ones that follow.
 
-    An interrupt costs no batch: Note [interrupts]. A batch that raises an error is not counted.
+    An interrupt loses no batch: Note [interrupts]. A batch that raises an error is not counted.
 
     Args:
-        begin: Begins an epoch; called at once, and each time when one has ended too early.
-        num_steps: Batches.
+        begin: Starts an epoch. It is called at once, and again each time an epoch ends too early.
+        num_steps: The number of batches.
     """
 
     __next__ = _native.next_when_ready
@@ -26,7 +26,7 @@ class StepsIterator:
         self._begin = begin
         self._num_steps = num_steps
         self._left = iter(range(num_steps))
-        self._ready: list[Any] = []  # the batch that is handed out next
+        self._ready: list[Any] = []  # the batch that next() returns next
         self._has_ended_once = False
         self._begin_epoch()
 
@@ -37,14 +37,14 @@ class StepsIterator:
         return self._num_steps
 
     def __getattr__(self, name: str) -> Any:
-        """batch_report() and what else an iterator of the loader has."""
+        """Gets attributes of the loader's iterator, such as batch_report()."""
         if name.startswith("__") or "_epoch" not in vars(self):
             raise AttributeError(name)
         return getattr(self._epoch, name)
 
     def _begin_epoch(self) -> None:
         epoch = self._begin()
-        # All of it C code: a batch and its step are taken together.
+        # This is all C code, so that an interrupt cannot come between taking a batch and its step.
         self._batches = map(operator.itemgetter(0), zip(epoch, self._left, strict=False))
         self._num_before = self._num_left
         self._epoch = epoch
@@ -54,18 +54,18 @@ class StepsIterator:
         return operator.length_hint(self._left)
 
     def _prepare(self) -> None:
-        """Called by next(): brings the next batch into the hand. Called again after an interrupt, it goes on."""
+        """Makes the next batch ready, for next(). It may be called again after an interrupt, and then continues."""
         while not self._ready:
             if self._num_left == 0:
                 raise StopIteration
             append_result(self._ready, next, self._batches)
             if not self._ready:
-                self._go_on()
+                self._continue()
 
-    def _go_on(self) -> None:
-        """Behind an epoch that has ended too early."""
+    def _continue(self) -> None:
+        """Starts the next epoch after one that has ended too early."""
         is_empty = self._num_left == self._num_before
-        if is_empty and self._has_ended_once:  # the first may be the rest of an epoch, of which nothing is left
+        if is_empty and self._has_ended_once:  # the first may be the empty rest of a resumed epoch
             raise RuntimeError(
                 f"steps={self._num_steps} cannot be reached: an epoch of this loader gave no batch, and "
                 f"{self._num_left} are missing"

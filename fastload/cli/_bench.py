@@ -11,7 +11,7 @@ from typing import Any
 from fastload._display._progress import Progress
 from fastload._display._table import Table
 from fastload._display._units import counted, in_percent, in_seconds
-from fastload._loader._twins import fastload_twin, torch_twin
+from fastload._loader._counterparts import fastload_counterpart, torch_counterpart
 from fastload._process._config import TorchDataLoader
 from fastload._process._processors import num_auto_workers
 from fastload._tools.benchmark import BenchmarkResult, benchmark
@@ -55,8 +55,8 @@ def _run(options: argparse.Namespace) -> int:
         raise UsageError(f"--seconds must be a positive number, got {options.seconds:g}")
     require_folders(options.json)
     given = _loader(options)
-    old, new = torch_twin(given), fastload_twin(given)
-    report = compare(old, fastload_twin(given, rng="torch"), options.compare)
+    old, new = torch_counterpart(given), fastload_counterpart(given)
+    report = compare(old, fastload_counterpart(given, rng="torch"), options.compare)
     if not report.is_equal:
         say(str(report), "red")
         say("\n  nothing was measured, because the batches differ")

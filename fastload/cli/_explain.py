@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from fastload._display._progress import Progress
-from fastload._loader._twins import as_fastload
+from fastload._loader._counterparts import as_fastload
 from fastload.cli._console import say
 from fastload.cli._errors import LoaderFailedError, one_line
 from fastload.cli._targets import loader_of

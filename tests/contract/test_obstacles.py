@@ -148,7 +148,7 @@ def test_what_python_ends_is_named_and_its_threads_run(images: ImageFolder, name
     change, arguments, text = ENDS_IN_PYTHON[name]
     loader = fastload.DataLoader(change(images), num_workers=num_workers, **arguments)
     by = "by one thread" if num_workers else "in the calling thread"
-    work = "read, decoded and transformed natively, then ended in Python"
+    work = "read, decoded and transformed natively, then finished in Python"
     if name in ("a function", "a transform that is not native", "a view that is not native"):  # these come first
         work = "read and decoded natively, then transformed in Python"
     reasons = reasons_of(loader, f"partly native: samples are {work}, {by}")

@@ -150,7 +150,7 @@ def test_a_sample_that_no_batch_was_made_of_is_refused(faulty_folder: Path) -> N
         loader.replay(5, state=state)
     with pytest.raises(fastload.SampleError, match="sample 4"):
         loader.replay(4, state=state)
-    with pytest.raises(ValueError, match=r"sample 2 is not in epoch 0 from batch 1 on.*earlier place"):
+    with pytest.raises(ValueError, match=r"sample 2 is not in epoch 0 from batch 1 on.*earlier state"):
         loader.replay(2, state=loader.state_dict())
 
 
@@ -229,7 +229,7 @@ REFUSED: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
         r"a RandomSampler draws the order.*ShardedSampler.*state=",
     ),
     "neither": (lambda loader, other: loader.at(), "an epoch or a state"),
-    "no epoch of a sample": (lambda loader, other: loader.replay(1), r"replay\(\) takes an epoch or a state"),
+    "no epoch of a sample": (lambda loader, other: loader.replay(1), r"replay\(\) takes either an epoch or a state"),
     "both": (lambda loader, other: loader.at(0, state={}), "an epoch or a state"),
     "negative epoch": (lambda loader, other: loader.at(-1), r"epoch must be an int in \[0, 2\*\*63\), got -1"),
     "epoch of a sample": (lambda loader, other: loader.replay(0, True), "epoch must be an int"),

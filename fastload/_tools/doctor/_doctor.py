@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
+from fastload._loader._counterparts import fastload_counterpart
 from fastload._loader._current import CurrentLoader
 from fastload._loader._loader import DataLoader
-from fastload._loader._twins import fastload_twin
 from fastload._process._config import TorchDataLoader
 from fastload._tools.doctor._diagnosis import Evidence, Finding, find_cause, remarks
 from fastload._tools.doctor._limits import find_limits
@@ -162,7 +162,7 @@ class _Examination:
             changes = {**{name: getattr(settings, name) for name in names}, **changes}
         with warnings.catch_warnings():  # the change may be more threads than processors, which warns
             warnings.simplefilter("ignore")
-            return fastload_twin(self._loader, **changes)
+            return fastload_counterpart(self._loader, **changes)
 
     def _sampler_seconds(self) -> float:
         """Measures the time to draw a batch's indices; 0.0 for torch's samplers, which draw in bulk."""

@@ -15,9 +15,9 @@ from torch.utils.data import default_collate, default_convert
 
 from fastload._delivery._device import HOST, Device, moved
 from fastload._errors import SampleError
+from fastload._loader._counterparts import without_cache
 from fastload._loader._current import CurrentLoader
 from fastload._loader._loader import DataLoader
-from fastload._loader._twins import twin_without_cache
 from fastload._pillow._pillow import as_reference
 from fastload._planning._verdicts import Mode
 from fastload._process._config import TorchDataLoader
@@ -235,7 +235,7 @@ class LoaderRunner:
             return None
         try:
             if self._twin is None:
-                self._twin = LoaderRunner(twin_without_cache(self.loader), self.generators, self._seed)
+                self._twin = LoaderRunner(without_cache(self.loader), self.generators, self._seed)
                 self._twin.start()
             while self._twin._num_batches < self._num_batches:
                 self._twin._last = self._twin.next()

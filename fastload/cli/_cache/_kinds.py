@@ -9,8 +9,8 @@ from fastload import _native
 from fastload._decode_cache._build import ImageFiles
 from fastload._decode_cache._report import StoreReport
 from fastload._decode_cache._store import KINDS, RecordKind
+from fastload._loader._counterparts import as_fastload
 from fastload._loader._current import CurrentLoader
-from fastload._loader._twins import as_fastload
 from fastload.cli._cache._files import TargetFiles
 from fastload.cli._errors import UsageError
 from fastload.transforms._first_steps import NoFirstStepsError
