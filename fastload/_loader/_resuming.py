@@ -1,4 +1,4 @@
-"""state_dict() and load_state_dict() of a loader, and the iteration that begins where a state says."""
+"""state_dict() and load_state_dict() of a loader, and the start of an iteration at a resume point."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from fastload.samplers._seeded_shuffle import SeededShuffle
 
 
 def state_of(now: CurrentLoader, begin_epoch: Callable[[], Any]) -> dict[str, Any]:
-    """Returns what state_dict() of a fastload.DataLoader gives; `begin_epoch` begins the next epoch where it must."""
+    """Returns the result of DataLoader.state_dict(); calls `begin_epoch` if the next epoch must start first."""
     _check_kind(now)
     progress = now.kept.progress
     if progress.loaded is not None:
@@ -62,18 +62,18 @@ def state_of(now: CurrentLoader, begin_epoch: Callable[[], Any]) -> dict[str, An
 
 
 def _begin_to_ask(now: CurrentLoader, begin_epoch: Callable[[], Any]) -> bool:
-    """Begins the epoch that the next iter() gives, where only the workers' own data sets know their positions."""
+    """Starts the epoch for the next iter() early if only the workers' data sets know their positions."""
     if not is_stateful(now.loader.dataset) or now.plan().mode not in (Mode.PYTHON, Mode.PARTLY_NATIVE):
         return False
     progress, holder = now.kept.progress, epoch_holder(now.index_sampler)
     iterator = begin_epoch()
-    progress.epoch -= 1  # it was not asked for yet
+    progress.epoch -= 1  # the program has not asked for it yet
     progress.begun = iterator, progress.epoch, None if holder is None else holder.epoch
     return True
 
 
 def take_begun(now: CurrentLoader) -> Any:
-    """Returns the iteration that state_dict() has begun, where it is still the one that would begin now; else None."""
+    """Returns the iteration that state_dict() has begun, if it is still the one that would begin now; else None."""
     progress = now.kept.progress
     begun, progress.begun = progress.begun, None
     if begun is None:
@@ -96,10 +96,10 @@ def _check_kind(now: CurrentLoader) -> None:
 
 
 def _epoch_start(now: CurrentLoader, why: str) -> SavedState:
-    """Returns the beginning of the epoch that runs, with a warning: frameworks ask every loader, so it must not raise.
+    """Returns the start of the current epoch, with a warning: frameworks ask every loader, so it should not raise.
 
     Raises:
-        StateError: The sampler's own state is ahead of what was handed out.
+        StateError: The sampler has its own state, which is ahead of the batches handed out.
     """
     if kind_of(now.index_sampler) == "stateful" and sharded_of(now.index_sampler) is None:
         raise obstacle("the iteration of this loader", why)
@@ -108,29 +108,33 @@ def _epoch_start(now: CurrentLoader, why: str) -> SavedState:
         kept.has_warned_of_beginning = True
         problem, _, next_step = why.partition(". ")
         warnings.warn(
-            f"state_dict() gives the beginning of the epoch, not the place in it: {problem}. {next_step}", stacklevel=4
+            f"state_dict() returns the start of the epoch, not the position in it: {problem}. {next_step}",
+            stacklevel=4,
         )
     saved = state_not_begun(now.arguments)
     return replace(saved, epoch=max(0, saved.epoch - 1))
 
 
 def _warn_of_inexact(now: CurrentLoader, state: dict[str, Any]) -> None:
-    """Warns, once, of what later batches depend on and the state does not have."""
+    """Warns once if later batches depend on something that the state does not contain."""
     kept = now.kept
     if kept.has_warned_of_inexact:
         return
     found = sorted({path for worker in state["fastload"].get("workers", ()) for path in worker.get("not_exact", ())})
-    reasons = [f"not exact: {path}, a generator whose state cannot be read or put there again" for path in found]
+    reasons = [f"not exact: {path}, a generator whose state cannot be read or restored" for path in found]
     if state["fastload"]["way"] != "native" and now.loader.num_workers > 0 and not now.loader.in_order:
-        reasons.append("with in_order=False the first so many batches may not be those handed out")
+        reasons.append("with in_order=False, the batches handed out may not be the first ones of the epoch")
     if reasons:
         kept.has_warned_of_inexact = True
-        warnings.warn(f"the state does not tell all that later batches depend on: {'; '.join(reasons)}", stacklevel=4)
+        warnings.warn(f"later batches depend on more than the state contains: {'; '.join(reasons)}", stacklevel=4)
 
 
 def _not_begun_dict(now: CurrentLoader) -> dict[str, Any]:
-    """Returns a new dict for each call. Frameworks ask before there is anything to tell; so a state that tells nothing
-    but the epoch is made once, and read again."""
+    """Returns a new dict for each call.
+
+    Frameworks ask before an epoch has begun. A state that contains nothing but the epoch is therefore made once, and
+    each call evaluates its literal.
+    """
     index_sampler = now.index_sampler
     sampler: Any = index_sampler.sampler if type(index_sampler) is BatchSampler else None
     is_plain = type(sampler) is SequentialSampler or (type(sampler) is RandomSampler and sampler.generator is None)
@@ -139,7 +143,7 @@ def _not_begun_dict(now: CurrentLoader) -> dict[str, Any]:
     kept = now.kept
     key = kept.epoch, rank_and_world_size()
     if kept.rest is None or kept.rest[0] != key:
-        # It is of dicts, lists, str, int and None alone. To run their literals takes a third of copying them.
+        # It contains only dicts, lists, str, int and None. Evaluating the literal takes a third of the time of a copy.
         kept.rest = key, compile(repr(state_not_begun(now.arguments).as_dict()), "<state>", "eval")
     told: dict[str, Any] = eval(kept.rest[1])
     return told
@@ -148,7 +152,7 @@ def _not_begun_dict(now: CurrentLoader) -> dict[str, Any]:
 def load_state(
     now: CurrentLoader, state: Any, make_native: Callable[[LoaderPlan], NativePlan], *, strict: bool
 ) -> None:
-    """Does what load_state_dict() of a fastload.DataLoader does; `make_native` returns what the engine is to do."""
+    """Implements DataLoader.load_state_dict(); `make_native` returns the engine's part of a plan."""
     _check_kind(now)
     progress, arguments = now.kept.progress, now.arguments
     if type(state) is dict and not state:
@@ -161,7 +165,9 @@ def load_state(
     check_settings_of(saved, now.settings.rng, now.settings.seed, now.index_sampler)
     if saved.generator is not None and arguments.generator is None:
         raise StateError(
-            "fastload.generator", "is of a loader with generator=, and this one has none", "give it a torch.Generator"
+            "fastload.generator",
+            "is from a loader with generator=, and this one has none",
+            "pass generator= a torch.Generator",
         )
     if saved.fingerprint is not None:
         requirements = requirements_of(now, now.plan(), make_native)
@@ -176,13 +182,13 @@ def load_state(
 
 
 def _end_iteration(progress: Progress) -> None:
-    """Ends the iteration that began last."""
+    """Ends the last iteration."""
     if isinstance(progress.iterator, EpochIterator):
         progress.iterator._shutdown_workers()
 
 
 def _warn_of_program_draws(now: CurrentLoader, requirements: ResumeRequirements, saved: SavedState) -> None:
-    """Warns, once, that random transforms draw from the program's generators, which no state has."""
+    """Warns once that random transforms draw from the program's generators, which no state contains."""
     kept = now.kept
     is_concerned = requirements.has_ordered_draws and now.loader.num_workers == 0 and now.settings.rng == "torch"
     is_concerned = is_concerned and saved.moment == "in an epoch"
@@ -191,17 +197,18 @@ def _warn_of_program_draws(now: CurrentLoader, requirements: ResumeRequirements,
         others = (
             ""
             if requirements.way == "native"
-            else ", and random.getstate() and numpy.random.get_state() where they draw"
+            else ", and random.getstate() and numpy.random.get_state() if transforms use them"
         )
         warnings.warn(
-            "num_workers=0: random transforms draw from torch's default generator, which is the program's and not in "
-            f"the state. Save torch.get_rng_state() beside it{others}, and set it behind the iter() that resumes",
+            "num_workers=0: random transforms draw from torch's default generator, which belongs to the program and is "
+            f"not in the state. Save torch.get_rng_state() with it{others}, and restore it after the iter() that "
+            "resumes",
             stacklevel=4,
         )
 
 
 def prepare_iteration(arguments: LoaderArguments) -> None:
-    """Sets what a loaded state says of generators and sampler, where an iteration begins."""
+    """Restores generators and sampler from a loaded state, at the start of an iteration."""
     progress = arguments.progress
     progress.beginning = None
     if progress.loaded is None:
@@ -221,7 +228,7 @@ def prepare_iteration(arguments: LoaderArguments) -> None:
 
 
 def follow_sampler(arguments: LoaderArguments) -> None:
-    """Makes one of the epochs of a seeded loader and its sampler, where an iteration begins: the later one counts."""
+    """Gives a seeded loader and its sampler the same epoch, the later of the two, at the start of an iteration."""
     progress, sampler = arguments.progress, epoch_holder(arguments.index_sampler)
     if sampler is None or not arguments.settings.is_seeded:
         return
@@ -235,15 +242,15 @@ def follow_sampler(arguments: LoaderArguments) -> None:
 def _follow_epoch(progress: Progress, saved: SavedState) -> None:
     if progress.epoch != saved.epoch:
         warnings.warn(
-            f"set_epoch({progress.epoch}) was called behind load_state_dict(), and the state is of epoch "
-            f"{saved.epoch}, which goes on: call set_epoch() for the epochs behind it only",
+            f"set_epoch({progress.epoch}) was called after load_state_dict(), but the loaded state resumes epoch "
+            f"{saved.epoch}: call set_epoch() only for the epochs after it",
             stacklevel=4,
         )
         progress.epoch = saved.epoch
 
 
 def check_not_resumed(progress: Progress, why: str) -> None:
-    """Raises StateError where a state of an epoch was loaded into a loader whose epochs have none now."""
+    """Raises StateError if a state from within an epoch was loaded and the loader's epochs now have no states."""
     saved = progress.beginning
     if saved is not None and saved.fingerprint is not None:
         raise obstacle("this loader", why)
@@ -252,7 +259,7 @@ def check_not_resumed(progress: Progress, why: str) -> None:
 def check_beginning(
     saved: SavedState | None, make_requirements: Callable[[], ResumeRequirements], num_threads: int
 ) -> SavedState | None:
-    """Returns where an iteration begins. Raises StateError where it cannot begin there."""
+    """Returns the resume point of an iteration. Raises StateError if the loader cannot resume there."""
     if saved is not None and saved.fingerprint is not None:
         requirements = make_requirements()
         check_way(requirements, saved)
@@ -263,7 +270,7 @@ def check_beginning(
 def requirements_of(
     now: CurrentLoader, plan: LoaderPlan, make_native: Callable[[LoaderPlan], NativePlan]
 ) -> ResumeRequirements:
-    """Returns what a state must fit to continue. Raises StateError: epochs of such a loader have no states."""
+    """Returns what a state must fit to be resumed. Raises StateError if epochs of this loader have no states."""
     errors = describe_errors(now.settings.error_policy, now.candidates)
     if plan.mode is Mode.NATIVE:
         native = make_native(plan)
@@ -279,7 +286,7 @@ def requirements_of(
 
 
 def state_rows(now: CurrentLoader, mode: Mode) -> list[str]:
-    """Returns what explain() says where an epoch has no state, or one that does not tell all."""
+    """Returns the rows of explain() for an epoch that has no state, or an incomplete one."""
     if now.is_of_processes:
         return [_row(f"raises StateError: {OF_PROCESSES}")]
     if now.settings.steps is not None:
@@ -287,27 +294,27 @@ def state_rows(now: CurrentLoader, mode: Mode) -> list[str]:
     if mode is Mode.NATIVE:
         return []
     if mode is Mode.TORCH:
-        return [_row(f"gives the epoch's beginning: {OF_TORCHS}")]
+        return [_row(f"returns the start of the epoch: {OF_TORCHS}")]
     return list(map(_row, _losses(now)))
 
 
 def _losses(now: CurrentLoader) -> Iterator[str]:
-    """Yields what a state lacks of an epoch whose batches Python makes."""
+    """Yields what is missing in a state of an epoch whose batches Python makes."""
     if now.arguments.is_of_stream and not is_stateful(now.loader.dataset):
         yield (
-            "tells how many batches to ask for again: data set or iterator need state_dict() and load_state_dict() to "
-            "go on at once"
+            "only counts batches, which are loaded again to resume: to resume at once, the data set or its iterator "
+            "needs state_dict() and load_state_dict()"
         )
     if now.loader.num_workers == 0:
         return
     if not now.loader.in_order:
-        yield "counts the batches handed out, which with in_order=False may be others than the first so many"
+        yield "counts the batches handed out, which with in_order=False may not be the first ones of the epoch"
     if now.settings.rng != "torch":
         return
     if not now.settings.copy:
         if is_stateful(now.loader.dataset):
-            yield "has the data set's own state as all workers have left it: with copy=False they share it"
-        yield "is without the generators that the data set and transforms hold: with copy=False all workers share them"
+            yield "contains the data set's own state as all workers have left it: with copy=False they share it"
+        yield "lacks the generators that the data set and transforms hold: with copy=False all workers share them"
         return
     for path in unread_generators(tuple(now.arguments.code), NAMES):
         yield f"is not exact: {path}, a generator whose state cannot be read"

@@ -1,4 +1,4 @@
-"""Whether a saved state fits a loader: looked at before anything of the loader is changed."""
+"""Checks whether a saved state fits a loader, before anything in the loader changes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fastload.samplers._resting import check_generators, kind_of, sharded_of
 
 
 def check_settings_of(saved: SavedState, rng: str, seed: int | None, index_sampler: Any) -> None:
-    """Raises StateError where a state is of a loader with other random numbers or another kind of sampler."""
+    """Raises StateError if a state is from a loader with other random numbers or another kind of sampler."""
     for name, theirs, ours in (("rng", saved.rng, rng), ("seed", saved.seed, seed)):
         if theirs != ours:
             raise StateError(
@@ -45,13 +45,13 @@ def _check_position(saved: SavedState, index_sampler: Any) -> None:
 
 @dataclass(frozen=True)
 class ResumeRequirements:
-    """What a state must fit.
+    """Properties of a loader that a state must fit.
 
     Attributes:
-        way: Who makes the loader's batches.
-        fingerprint: What they depend on.
-        has_ordered_draws: Whether a worker's batch depends on those that it has made before.
-        is_of_stream: Whether the samples are a stream's.
+        way: How the loader's batches are made.
+        fingerprint: The settings and data that the batches depend on.
+        has_ordered_draws: Whether a worker's batch depends on the batches that it made before.
+        is_of_stream: Whether the samples come from a stream.
     """
 
     way: Way
@@ -62,26 +62,26 @@ class ResumeRequirements:
 
 _IN_WORDS: Mapping[Way, str] = {
     "native": "made natively",
-    "tail": "made in Python behind a native part",
+    "tail": "made in Python after a native part",
     "python": "made in Python",
 }
 
 
 def check_way(requirements: ResumeRequirements, saved: SavedState) -> None:
-    """Raises StateError where the batches of a state were made in another way than the loader's are now."""
+    """Raises StateError if a state's batches were made in another way than the loader makes them now."""
     if saved.way is not None and saved.way != requirements.way:
         raise StateError(
             "fastload.way",
-            f"is {saved.way!r}, and of this loader the batches are {_IN_WORDS[requirements.way]}",
-            "let them be made as when the state was saved; explain() says what decides it",
+            f"is {saved.way!r}, and this loader's batches are {_IN_WORDS[requirements.way]}",
+            "make the loader as it was when the state was saved; explain() says how its batches are made",
         )
 
 
 def checked_against(
     requirements: ResumeRequirements, saved: SavedState, arguments: LoaderArguments, *, strict: bool
 ) -> SavedState:
-    """`saved` where it fits what the loader's batches depend on. Raises StateError, or warns of what may differ."""
-    assert saved.fingerprint is not None, "something has begun"
+    """Returns `saved`, adapted to the loader. Raises StateError if it does not fit, or warns if `strict` is False."""
+    assert saved.fingerprint is not None, "an epoch has begun"
     check_way(requirements, saved)
     _check_kind(requirements, saved)
     for name, value in requirements.fingerprint.items():
@@ -91,7 +91,9 @@ def checked_against(
         problem = f"{LENIENT.get(name, name)}: the state has {theirs!r}, and this loader has {value!r}"
         if strict or name not in LENIENT:
             raise StateError(f"fastload.fingerprint.{name}", problem, _next_step(name))
-        warnings.warn(f"the state does not fit the loader in {problem}; it is loaded with strict=False", stacklevel=4)
+        warnings.warn(
+            f"the state does not fit the loader in {problem}; it is loaded because of strict=False", stacklevel=4
+        )
         if name == "batch_size":
             saved = _with_batch_size(saved, theirs, value, is_elastic=sharded_of(arguments.index_sampler) is not None)
         if name == "transform":
@@ -100,52 +102,50 @@ def checked_against(
 
 
 def _check_kind(requirements: ResumeRequirements, saved: SavedState) -> None:
-    """Raises StateError where one of the two is of a stream."""
+    """Raises StateError if only one of the two is for a stream."""
     if requirements.is_of_stream and saved.next_worker is None:
         raise StateError(
             "fastload.next_worker",
-            "is missing: the state is of a data set with __getitem__, and this loader's is an IterableDataset",
+            "is missing: the state is from a data set with __getitem__, and this loader's is an IterableDataset",
             "take the data set that the loader had when the state was saved",
         )
     if not requirements.is_of_stream and saved.next_worker is not None:
         raise StateError(
             "fastload.next_worker",
-            "is of the samples of a stream, and this loader's data set is no IterableDataset",
+            "is from a stream, and this loader's data set is not an IterableDataset",
             "take the data set that the loader had when the state was saved",
         )
 
 
 def _next_step(name: str) -> str:
     if name in LENIENT:
-        return "pass strict=False to load it all the same"
+        return "pass strict=False to load it anyway"
     return "make the loader as it was when the state was saved"
 
 
 def _with_batch_size(saved: SavedState, theirs: Any, ours: Any, *, is_elastic: bool) -> SavedState:
-    """The same samples have been handed out, in batches of another size."""
+    """Returns `saved` after the same samples, counted in batches of another size."""
     if saved.position == 0:
         return saved
     if saved.next_worker is not None or (is_elastic and saved.replayed):
         raise StateError(
             "fastload.fingerprint.batch_size",
-            f"the data set is asked for the batches of {theirs} again that were handed out, got {ours}",
+            f"the data set has to give the batches of {theirs} again that were handed out, got {ours}",
             f"take batch_size={theirs}",
         )
-    if (
-        is_elastic and type(theirs) is int
-    ):  # the sampler's own state says how many samples were; it needs no whole batch
+    if is_elastic and type(theirs) is int:  # the sampler's own state counts samples, so a partial batch is no problem
         position = saved.position * theirs // ours
         return replace(saved, position=position, num_yielded=position).without_draws()
     if type(theirs) is not int or type(ours) is not int or ours < 1 or saved.position * theirs % ours:
         raise StateError(
             "fastload.fingerprint.batch_size",
-            f"{saved.position} batches of {theirs} were handed out, and they are no whole number of batches of {ours}",
-            "take a batch_size that divides the samples, or begin the epoch anew",
+            f"{saved.position} batches of {theirs} were handed out, which is not a whole number of batches of {ours}",
+            "use a batch_size that divides the number of samples, or start the epoch again",
         )
     if saved.sampler.kind not in ("fixed", "random"):
         raise StateError(
             "fastload.fingerprint.batch_size",
-            f"a sampler that is {saved.sampler.kind!r} goes on with batches of {theirs} only, got {ours}",
+            f"a sampler of kind {saved.sampler.kind!r} resumes only with batches of {theirs}, got {ours}",
             f"take batch_size={theirs}",
         )
     position = saved.position * theirs // ours
@@ -155,29 +155,29 @@ def _with_batch_size(saved: SavedState, theirs: Any, ours: Any, *, is_elastic: b
 def _with_draws(
     requirements: ResumeRequirements, saved: SavedState, arguments: LoaderArguments, *, strict: bool
 ) -> SavedState:
-    """`saved` with the draws that count: those of another rank, and those of another position, do not."""
+    """Returns `saved`, without its draws if they belong to another rank or position."""
     if not requirements.has_ordered_draws or not saved.goes_on:
         return saved
     if arguments.num_workers == 0:
         if requirements.is_of_stream and saved.workers is None:
-            raise StateError("fastload.workers", "is missing, and a stream goes on where it was")
+            raise StateError("fastload.workers", "is missing, and a stream resumes from it")
         return saved
     rank, size = rank_and_world_size()
     if saved.has_draws and saved.world[1] != size and strict:
         raise StateError(
             "fastload.world",
-            f"is of {saved.world[1]} ranks, and there are {size}: with rng='torch' random transforms draw other "
-            "numbers then",
-            "pass strict=False to draw anew from here on; states of rng='sample' go on with any number",
+            f"is for {saved.world[1]} ranks, and there are {size}: with rng='torch' random transforms then draw other "
+            "numbers",
+            "pass strict=False to draw new numbers from here on; states of rng='sample' fit any number of ranks",
         )
     if saved.has_draws and saved.world[1] != size:
-        _warn_of_new_draws(f"the state is of {saved.world[1]} ranks, and there are {size}")
+        _warn_of_new_draws(f"the state is for {saved.world[1]} ranks, and there are {size}")
         return saved.without_draws()
     if saved.has_draws and saved.world[0] != rank:
-        _warn_of_new_draws(f"the state is that of rank {saved.world[0]}, and this is rank {rank}")
+        _warn_of_new_draws(f"the state is from rank {saved.world[0]}, and this is rank {rank}")
         return saved.without_draws()
     if saved.draws_anew:
-        _warn_of_new_draws("its position, batch size or transform is not that of the draws that were saved")
+        _warn_of_new_draws("its position, batch size or transform does not match the saved draws")
     elif not saved.has_draws and saved.num_workers == arguments.num_threads:
         name = "draws" if requirements.way == "native" else "workers"
         raise StateError(f"fastload.{name}", "is missing, and workers draw in order with rng='torch'")
@@ -186,35 +186,38 @@ def _with_draws(
 
 def _warn_of_new_draws(why: str) -> None:
     warnings.warn(
-        f"the order goes on where it was, and random transforms draw anew: {why}. With rng='sample' draws depend on "
-        "the sample alone",
+        f"the order resumes where it was, but random transforms draw new numbers: {why}. With rng='sample', draws "
+        "depend only on the sample",
         stacklevel=5,
     )
 
 
 def check_num_workers(requirements: ResumeRequirements, saved: SavedState, num_workers: int) -> None:
-    """Raises StateError where draws go on that depend on the number of workers, and that is another one."""
+    """Raises StateError if resumed draws depend on the number of workers and it has changed."""
     goes_on = (saved.goes_on and not saved.draws_anew) or saved.workers is not None
     if not requirements.has_ordered_draws or not goes_on or saved.num_workers == num_workers:
         return
     if saved.rng == "torch" and saved.next_worker is None:
         raise StateError(
             "fastload.num_workers",
-            f"is {saved.num_workers}, and this loader has {num_workers}: with rng='torch' random transforms draw other "
-            "numbers then",
-            f"take num_workers={saved.num_workers}; states of rng='sample' go on with any number",
+            f"is {saved.num_workers}, and this loader has {num_workers}: with rng='torch' random transforms then draw "
+            "other numbers",
+            f"use num_workers={saved.num_workers}; states of rng='sample' fit any number of workers",
         )
     raise StateError(
         "fastload.num_workers",
-        f"is {saved.num_workers}, and this loader has {num_workers}: each worker's part of a stream, or its copy of "
-        "the data set, goes on where it was",
-        f"take num_workers={saved.num_workers}, or as many num_streams",
+        f"is {saved.num_workers}, and this loader has {num_workers}: each worker resumes its part of a stream, or its "
+        "copy of the data set",
+        f"use num_workers={saved.num_workers}, or num_streams={saved.num_workers}",
     )
 
 
 def copied(state: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of a state's own dicts and lists; what else is in it is the same objects. Raises StateError: it contains
-    itself."""
+    """Copies a state's own dicts and lists; other objects in it are shared.
+
+    Raises:
+        StateError: The state is nested too deeply, or contains itself.
+    """
     try:
         return {name: _copied(value) for name, value in state.items()}
     except RecursionError:

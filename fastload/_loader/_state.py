@@ -1,4 +1,4 @@
-"""What a loader keeps between iterations."""
+"""Everything that a loader keeps between iterations."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ from fastload.sources._lowering import LoweredSource
 
 
 class LoaderState:
-    """All of it in one attribute of the loader: more of them would meet those of derived classes.
+    """State of a loader between iterations, in one attribute: more names could clash with those in derived classes.
 
-    A copy has the settings and the epoch; threads, plans and counters stay behind.
+    A copy has the settings and the epoch, but no threads, plans and counters.
 
     Attributes:
-        settings: As given.
-        source: The dataset's compact form.
-        threads: What iterations in threads of Python share.
+        settings: The settings as given.
+        source: The data set's compact form.
+        threads: Objects that iterations in Python threads share.
         torch: Counters of torch's own iterators.
         process_images: Counters of images in torch's worker processes.
-        device, opened: What was opened last, and the value of `device` that it is.
+        device, opened: The device that was opened last, and the value of `device` that it was opened for.
         pinned: Memory of batches that stay on the host.
-        staged: Memory of those that go to a device.
-        waits: How long each batch took to come.
-        quarantine: The account of bad samples, where they are replaced or left out.
-        cache: What is kept of decoded images.
-        progress: Of the iteration that began last, and a state that was loaded for the next one.
-        rest: What makes a state before the first iteration, and the epoch and ranks that it is of.
+        staged: Memory of batches that go to a device.
+        waits: How long next() waited for each batch.
+        quarantine: The bad samples, if they are replaced or skipped.
+        cache: Data kept from decoded images.
+        progress: The position of the last iteration, and a state that was loaded for the next one.
+        rest: Epoch and ranks, and code that makes the state for them before the first iteration.
     """
 
     def __init__(self, settings: LoaderSettings, epoch: int = 0, *, is_plain: bool = False) -> None:
         self.settings, self._is_plain = settings, is_plain
-        self._engine: tuple[LoaderEngine | None, dict[str, Any]] = None, {}  # and what those before it have counted
+        self._engine: tuple[LoaderEngine | None, dict[str, Any]] = None, {}  # and the counts of earlier engines
         self.source: LoweredSource | None = None
         self.threads = LoaderThreads()
         self.torch = TorchCounters()
@@ -69,18 +69,18 @@ class LoaderState:
 
     @staticmethod
     def of(loader: object) -> LoaderState:
-        """Returns what a fastload.DataLoader keeps."""
+        """Returns the state of a fastload.DataLoader."""
         kept: LoaderState = vars(loader)["_fastload"]
         return kept
 
     def with_settings(self, settings: LoaderSettings) -> LoaderState:
-        """Returns the state of a copy of the loader: these settings and the epoch, and nothing else."""
+        """Returns the state for a copy of the loader: these settings and the epoch, and nothing else."""
         return LoaderState(settings, self.epoch, is_plain=self._is_plain)
 
     def settings_of(self, loader: object) -> LoaderSettings:
-        """Returns the settings that count now: the loader's attributes, which may have been set since.
+        """Returns the current settings: the loader's attributes, which may have been changed since construction.
 
-        In a derived class they may be its own, with a meaning of its own, so there it is what was given.
+        A derived class may use the names for attributes of its own; its settings are the ones given at construction.
         """
         if not self._is_plain:
             return self.settings
@@ -88,7 +88,7 @@ class LoaderState:
 
     @property
     def epoch(self) -> int:
-        """Of the next iteration."""
+        """The epoch of the next iteration."""
         return self.progress.epoch
 
     @epoch.setter
@@ -97,22 +97,22 @@ class LoaderState:
 
     @property
     def engine(self) -> LoaderEngine | None:
-        """The native one, while there is one."""
+        """The native engine; None if there is none."""
         return self._engine[0]
 
     def exchange_engine(self, engine: LoaderEngine | None) -> None:
-        """What the one before has counted stays counted."""
+        """Replaces the engine; the counts of the old one are kept."""
         counted = {name: count for name, count in self.engine_stats().items() if name not in CURRENT_LEVELS}
         self._engine = engine, counted
 
     def engine_stats(self) -> dict[str, Any]:
-        """Counters of all native ones, by the names of LoaderStats."""
+        """Returns the counters of all engines so far, by the names of LoaderStats."""
         engine, before = self._engine
         return before if engine is None or engine.native.is_forked else add_counters(before, engine.native.stats())
 
     @property
     def pinned_memory(self) -> PinnedMemory:
-        """Where page-locked memory comes from: the device's, where batches go to one."""
+        """The source of page-locked memory: the device's if batches go to a device."""
         return self.pinned if self.device is None else self.device.pinned
 
     def stats(self) -> LoaderStats:
@@ -128,22 +128,22 @@ class LoaderState:
         return LoaderStats.from_counters(functools.reduce(add_counters, parts, self.engine_stats()))
 
     def end_engine(self) -> None:
-        """Lets go of native threads and their memory, unless somebody iterates. The next epoch starts new ones.
+        """Releases native threads and their memory, unless an iterator is in use. The next epoch starts new ones.
 
-        Waits for nothing: another loader's epoch begins.
+        It never waits, because it is called while an epoch of another loader begins.
         """
         turn = self.turn()
-        if not turn.acquire(blocking=False):  # an epoch begins
+        if not turn.acquire(blocking=False):  # an epoch of this loader is beginning
             return
         try:
             engine = self.engine
             if engine is not None and not engine.native.is_forked and not engine.iterators.all():
-                self.exchange_engine(None)  # nobody holds the other one now
+                self.exchange_engine(None)  # nothing refers to the old engine now
         finally:
             turn.release()
 
     def turn(self) -> threading.RLock:
-        """Held by the thread that begins an iteration. Threads of a parent process, which are not here, hold none."""
+        """Returns the lock that a thread holds while it begins an iteration. A forked process gets a new one."""
         if os.getpid() != self._pid:
             self._turn, self._pid = threading.RLock(), os.getpid()
         return self._turn
@@ -153,7 +153,7 @@ class LoaderState:
 
 
 class NextEpoch:
-    """The attribute `epoch` of a loader. A program, or a derived class, may have one of that name in its place."""
+    """The attribute `epoch` of a loader. A program or a derived class may set an attribute of that name instead."""
 
     def __get__(self, loader: object, owner: type | None = None) -> Any:
         return self if loader is None else LoaderState.of(loader).epoch

@@ -167,7 +167,7 @@ def reseed(worker: int) -> None:
     torch.manual_seed(100 + worker)
 
 
-@pytest.mark.filterwarnings("ignore:the order goes on where it was")
+@pytest.mark.filterwarnings("ignore:the order resumes where it was")
 @pytest.mark.parametrize("init_fn", [None, reseed])
 def test_skipped_batches_of_a_moved_state_draw_anew_as_loaded_ones(init_fn: Any, folder: Path) -> None:
     loader = Case(sampler="sequential").make_loader(folder, worker_init_fn=init_fn)

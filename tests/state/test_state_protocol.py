@@ -370,7 +370,7 @@ def test_draws_begin_anew_where_the_position_was_changed(folder: Path) -> None:
     stopped = run_through(case.make_loader(folder), case)
     stopped.state["_num_yielded"] = stopped.state["_sampler_iter_yielded"] = 4
     loader = case.make_loader(folder)
-    with pytest.warns(UserWarning, match="random transforms draw anew: its position"):
+    with pytest.warns(UserWarning, match="random transforms draw new numbers: its position"):
         loader.load_state_dict(stopped.state)
     labels = [batch_of(*batch)[1] for batch in loader]
     assert labels == [batch[1] for batch in stopped.rest[0]][1:]
@@ -406,7 +406,7 @@ def test_the_epoch_of_the_state_wins_over_set_epoch_of_the_loader(folder: Path) 
     loader = case.make_loader(folder)
     loader.load_state_dict(stopped.state)
     loader.set_epoch(7)
-    with pytest.warns(UserWarning, match=r"set_epoch\(7\) was called behind load_state_dict\(\)"):
+    with pytest.warns(UserWarning, match=r"set_epoch\(7\) was called after load_state_dict\(\)"):
         assert [batch_of(*batch) for batch in loader] == stopped.rest[0]
     loader.load_state_dict(run_through(case.make_loader(folder), Case(rng="sample", seed=3, stop="finished")).state)
     with warnings.catch_warnings():
@@ -424,7 +424,7 @@ def test_another_ranks_state_has_the_order_and_no_draws(folder: Path, monkeypatc
     stopped = run_through(case.make_loader(folder), case)
     rank = 1
     loader = case.make_loader(folder)
-    with pytest.warns(UserWarning, match="the state is that of rank 0, and this is rank 1"):
+    with pytest.warns(UserWarning, match="the state is from rank 0, and this is rank 1"):
         loader.load_state_dict(stopped.state)
     assert [batch_of(*batch)[1] for batch in loader] == [batch[1] for batch in stopped.rest[0]]
 
@@ -440,7 +440,7 @@ def test_a_state_of_another_number_of_ranks_is_loaded_without_its_draws_where_on
     loader = case.make_loader(folder)
     with pytest.raises(fastload.StateError, match=r"fastload.world: is of 1 ranks, and there are 2"):
         loader.load_state_dict(stopped.state)
-    with pytest.warns(UserWarning, match="random transforms draw anew: the state is of 1 ranks"):
+    with pytest.warns(UserWarning, match="random transforms draw new numbers: the state is for 1 ranks"):
         loader.load_state_dict(stopped.state, strict=False)
     assert [batch_of(*batch)[1] for batch in loader] == [batch[1] for batch in stopped.rest[0]]
 
@@ -490,7 +490,7 @@ def test_a_native_state_is_refused_where_python_makes_the_batches(folder: Path) 
     loader = Case(sampler="sequential").make_loader(folder)
     loader.load_state_dict(next_state(loader))
     loader.dataset.target_transform = int  # after load_state_dict()
-    with pytest.raises(fastload.StateError, match="of this loader the batches are made in Python behind"):
+    with pytest.raises(fastload.StateError, match="this loader's batches are made in Python after"):
         iter(loader)
 
 
@@ -508,10 +508,10 @@ def test_data_pipes_have_no_state() -> None:
     from torch.utils.data.datapipes.iter import IterableWrapper
 
     loader = fastload.DataLoader(IterableWrapper(range(5)))
-    assert "in an epoch state_dict() gives the epoch's beginning: torch's own iterator makes the" in loader.explain()
+    assert "in an epoch state_dict() returns the start of the epoch: torch's own iterator makes the" in loader.explain()
     iterator = iter(loader)
     next(iterator)
-    with pytest.warns(UserWarning, match="gives the beginning of the epoch"):
+    with pytest.warns(UserWarning, match="returns the start of the epoch"):
         loader.state_dict()
 
 

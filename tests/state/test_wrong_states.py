@@ -65,7 +65,7 @@ def test_another_folder_is_named(folder: Path, other_folder: Path, is_running: b
     iterator = iter(loader) if is_running else None
     error = refused(loader, state_of(case, folder))
     assert error.field == "fastload.fingerprint.paths"
-    assert "Pass strict=False to load it all the same" in str(error)
+    assert "Pass strict=False to load it anyway" in str(error)
     if iterator is not None:
         assert len(list(iterator)) == len(loader)
     with pytest.warns(UserWarning, match="names and labels of files"):
@@ -112,7 +112,7 @@ def test_another_batch_size_is_named_and_may_be_taken_where_it_divides_the_sampl
     samples = [label for batch in loader for label in batch_of(*batch)[1]]
     assert samples == [label for batch in stopped.rest[0] for label in batch[1]]
     error = refused_with_warning(case.make_loader(folder, batch_size=5), stopped.state)
-    assert "4 batches of 3 were handed out, and they are no whole number of batches of 5" in str(error)
+    assert "4 batches of 3 were handed out, which is not a whole number of batches of 5" in str(error)
 
 
 def refused_with_warning(loader: Any, state: Any) -> fastload.StateError:
