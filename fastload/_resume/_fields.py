@@ -1,4 +1,4 @@
-"""The fields of a state that somebody gives, each checked before it is used."""
+"""The fields of a state that a program passes in; each is checked before it is used."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 
 from fastload._errors import StateError
 
-# One more than any number of a state may be.
+# Exclusive upper bound for integers in a state.
 END = 2**64
 
 
 class Fields:
-    """A dict of a state. Each method gives one entry of it, or raises StateError that names it.
+    """A dict in a state. Each method returns one entry, or raises a StateError that names it.
 
     Args:
-        values: What should be the dict.
-        path: Of it in the state, as "fastload.sampler"; "" for the state itself.
+        values: The dict; any other value raises StateError.
+        path: The path of the dict in the state, such as "fastload.sampler"; "" for the state itself.
     """
 
     def __init__(self, values: Any, path: str = "") -> None:
@@ -37,13 +37,13 @@ class Fields:
         return f"{self._path}.{name}" if self._path else name
 
     def names(self) -> list[str]:
-        """Of all entries."""
+        """Returns the names of all entries. Raises StateError if one is not a str."""
         if wrong := [name for name in self._values if type(name) is not str]:
-            raise self.error(_shown(wrong[0]), "is no name: the keys must be str")
+            raise self.error(_shown(wrong[0]), "is not a name: the keys must be str")
         return list(self._values)
 
     def shown(self, name: str) -> str:
-        """An entry in words, for a message."""
+        """Describes an entry, for a message."""
         return _shown(self.any(name))
 
     def any(self, name: str) -> Any:
@@ -55,7 +55,7 @@ class Fields:
         return Fields(self.any(name), self.path_of(name))
 
     def whole(self, name: str, end: int = END) -> int:
-        """An int in [0, end)."""
+        """Returns an int in [0, end)."""
         value = self.any(name)
         if type(value) is not int or not 0 <= value < end:
             raise self.error(name, f"must be an int in [0, {end}), got {_shown(value)}")
@@ -95,17 +95,17 @@ class Fields:
         return values
 
     def data(self, name: str, size_bytes: int) -> bytes:
-        """So many bytes in base64."""
+        """Returns `size_bytes` bytes, decoded from base64."""
         return decoded(self.path_of(name), self.any(name), size_bytes)
 
 
 def encoded(data: bytes) -> str:
-    """`data` in base64."""
+    """Encodes `data` in base64."""
     return binascii.b2a_base64(data, newline=False).decode("ascii")
 
 
 def decoded(path: str, text: Any, size_bytes: int) -> bytes:
-    """So many bytes of a text in base64. Raises StateError: it is none, or of another length."""
+    """Decodes `size_bytes` bytes from base64. Raises StateError if `text` is not base64 or has another length."""
     length = -(-size_bytes // 3) * 4
     if type(text) is not str or len(text) != length:
         found = f"a str of {len(text)}" if type(text) is str else _shown(text)
@@ -113,14 +113,14 @@ def decoded(path: str, text: Any, size_bytes: int) -> bytes:
     try:
         data = base64.b64decode(text, validate=True)
     except ValueError as error:
-        raise StateError(path, f"is no base64: {error}") from None
+        raise StateError(path, f"is not base64: {error}") from None
     if len(data) != size_bytes:
         raise StateError(path, f"must be base64 of {size_bytes} bytes, got {len(data)}")
     return data
 
 
 def _shown(value: Any) -> str:
-    """`value` with its type, in a line that does not grow with it; nothing of the value's own is called."""
+    """Describes `value` with its type, in a line of bounded length; calls none of its methods."""
     kind = type(value)
     if kind in (int, float, bool, type(None)):
         shown = repr(value) if kind is not int or abs(value) < END * END else "an int of many digits"

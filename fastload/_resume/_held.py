@@ -1,5 +1,4 @@
-"""States of the generators that objects of the user's hold, and their form in a saved state: torch's, `random`'s and
-NumPy's."""
+"""States of generators in the user's objects, and their form in a saved state: torch's, `random`'s and NumPy's."""
 
 from __future__ import annotations
 
@@ -19,13 +18,13 @@ from fastload._resume._generators import (
     torch_text,
 )
 
-# NumPy's own bit generators whose whole state is a few integers.
+# NumPy's bit generators whose whole state is a few integers.
 _COUNTED = ("PCG64", "PCG64DXSM")
 _TEXT_BYTES = 32
 
 
 def is_held(value: Any) -> bool:
-    """Whether it is a generator whose state is kept: one that is on the CPU, and of exactly a known class."""
+    """Returns whether `value` is a generator whose state is saved: it is on the CPU and has exactly a known class."""
     if isinstance(value, torch.Generator):
         return value.device.type == "cpu"
     if type(value) is np.random.Generator:
@@ -36,7 +35,7 @@ def is_held(value: Any) -> bool:
 
 
 def state_of(generator: Any) -> Any:
-    """Of a generator that is held: what set_state() takes."""
+    """Returns the state of a held generator, for set_state()."""
     if isinstance(generator, np.random.Generator):
         return dict(generator.bit_generator.state)
     return generator.getstate() if isinstance(generator, random.Random) else generator.get_state()
@@ -52,7 +51,7 @@ def set_state(generator: Any, state: Any) -> None:
 
 
 def generator_from(state: Any) -> Any:
-    """A new generator of the kind that a state is of, where it says."""
+    """Makes a new generator of a state's kind, in that state."""
     if isinstance(state, torch.Tensor):
         made: Any = torch.Generator()
     elif isinstance(state, tuple):
@@ -64,7 +63,7 @@ def generator_from(state: Any) -> Any:
 
 
 def fits(generator: Any, state: Any) -> bool:
-    """Whether a state is of such a generator."""
+    """Returns whether a state is for this kind of generator."""
     if isinstance(generator, np.random.Generator):
         return isinstance(state, dict) and state["bit_generator"] == type(generator.bit_generator).__name__
     if isinstance(generator, torch.Generator):
@@ -74,7 +73,7 @@ def fits(generator: Any, state: Any) -> bool:
 
 
 def as_saved(state: Any) -> Any:
-    """A state as what JSON keeps."""
+    """Returns a state as a value that JSON can store."""
     if isinstance(state, torch.Tensor):
         return torch_text(state)
     if isinstance(state, tuple):
@@ -89,7 +88,7 @@ def as_saved(state: Any) -> Any:
 
 
 def parsed(fields: Fields, name: str) -> Any:
-    """What as_saved() was given. Raises StateError."""
+    """Reads a value made by as_saved(). Raises StateError if it is not one."""
     value = fields.any(name)
     if isinstance(value, str):
         return torch_state(fields.path_of(name), value)

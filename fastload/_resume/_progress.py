@@ -1,4 +1,4 @@
-"""What a loader knows of the iteration that began last, and of a state that was loaded for the next one."""
+"""The progress of a loader's last iteration, and a state that was loaded for the next one."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from fastload._resume._saved_state import SavedState
 
 
 class Progress:
-    """It keeps no iterator.
+    """The progress of a loader. It does not keep the iterator alive.
 
     Attributes:
-        loaded: What load_state_dict() was given, and that as it was read; None: nothing since an iteration began.
-        beginning: Where the iteration begins that is being made; None: at the beginning of an epoch.
-        left: Makes the state in which the iteration was let go of; None while it lives, and where there is none.
-        has_begun: Whether there is or was an iteration, since the loader was made or a state was loaded.
-        epoch: Of the next iteration.
-        asked_epoch: What set_epoch() of the loader was given since an iteration began; None: nothing.
-        begun: An iteration that state_dict() has begun, and that the next iter() gives.
+        loaded: The dict passed to load_state_dict(), and the state read from it; None after an iteration has begun.
+        beginning: Resume point of the iteration that is being made; None: the start of an epoch.
+        left: Makes the state in which the last iterator was deleted; None while it lives, and if there was none.
+        has_begun: Whether an iteration has begun since the loader was made or a state was loaded.
+        epoch: Epoch of the next iteration.
+        asked_epoch: Last argument of the loader's set_epoch() since an iteration began; None if it was not called.
+        begun: An iteration that state_dict() has begun and the next iter() returns.
     """
 
     def __init__(self, epoch: int = 0) -> None:
@@ -34,21 +34,21 @@ class Progress:
         self._identity = 0
 
     def begin(self, iterator: Any) -> None:
-        """Called when `iterator` has begun an epoch."""
+        """Notes that `iterator` has begun an epoch."""
         self.loaded, self.beginning, self.left, self.has_begun = None, None, None, True
         self.asked_epoch = None
         self._iterator, self._identity = weakref.ref(iterator), id(iterator)
 
     def load(self, state: dict[str, Any] | None, saved: SavedState | None) -> None:
-        """Called where the next iteration begins there; with None as if there had been none."""
+        """Makes the next iteration resume from a state; with None, forgets any iteration and state."""
         self.loaded = None if state is None or saved is None else (state, saved)
         self.left, self.has_begun, self.begun, self._iterator, self._identity = None, False, None, None, 0
 
     @property
     def iterator(self) -> Any:
-        """Of the iteration that began last; None: it was let go of."""
+        """The iterator of the last iteration; None if it was deleted."""
         return None if self._iterator is None else self._iterator()
 
     def is_latest(self, iterator: Any) -> bool:
-        """Whether `iterator`, which is being let go of, has begun last: nothing refers to it weakly any more."""
+        """Returns whether `iterator` began last. It is being deleted, so a weak reference no longer finds it."""
         return self._identity == id(iterator)

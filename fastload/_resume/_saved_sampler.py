@@ -1,4 +1,4 @@
-"""Where a loader's sampler stands, in a saved state."""
+"""The position of a loader's sampler, in a saved state."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from fastload._resume._fields import Fields
 from fastload._resume._generators import ProgramStates
 from fastload._resume._held import as_saved, parsed
 
-# How the rest of an epoch is found again: its indices are known by their position ("fixed"), by what torch's
-# RandomSampler was seeded with or drew from ("random"), by a DistributedSampler's epoch, by the sampler's own
-# state_dict(), or by asking the sampler once more, with the program's generators as they were.
+# How the rest of an epoch is found again: by position alone ("fixed"), by the seed or the generator of torch's
+# RandomSampler ("random"), by a DistributedSampler's epoch ("distributed"), by the sampler's own state_dict()
+# ("stateful"), or by iterating over the sampler again with the program's generators in their old state ("asked again").
 Kind = Literal["fixed", "random", "distributed", "stateful", "asked again"]
 KINDS: tuple[Kind, ...] = ("fixed", "random", "distributed", "stateful", "asked again")
 
 
 @dataclass(frozen=True)
 class SavedSampler:
-    """Where a sampler stands.
+    """The position of a sampler.
 
     Attributes:
         kind: How the rest of the epoch is found.
-        epoch: What set_epoch() has told the sampler; None where it has none.
-        seed: That a RandomSampler has drawn for the epoch; None where it has drawn none.
-        generators: States of the generators that the sampler holds, by name: as they were when the epoch's order was
-            drawn, or between two epochs as they are.
-        program: The program's generators as they were when the sampler was asked for the epoch, where it may draw from
+        epoch: The sampler's epoch, as set_epoch() has set it; None if it has none.
+        seed: The seed that a RandomSampler drew for the epoch; None if it drew none.
+        generators: States of the generators that the sampler holds, by name: before the epoch's order was drawn, or the
+            current ones between two epochs.
+        program: States of the program's generators when the epoch was requested from the sampler, if it may draw from
             them.
-        num_asked: Batches that the sampler was asked for, those in flight too.
-        state: Its own, where it is stateful.
+        num_asked: Number of batches requested from the sampler, including batches in flight.
+        state: The sampler's own state, if it is stateful.
     """
 
     kind: Kind
@@ -57,7 +57,7 @@ class SavedSampler:
 
     @classmethod
     def parse(cls, fields: Fields) -> SavedSampler:
-        """What as_dict() gave. Raises StateError."""
+        """Reads a dict made by as_dict(). Raises StateError if it is not one."""
         kind = cast(Kind, fields.choice("kind", KINDS))
         generators = {}
         if "generators" in fields:

@@ -1,19 +1,19 @@
-"""What state_dict() gives, and load_state_dict() takes.
+"""The state that state_dict() returns and load_state_dict() takes.
 
 Note [layout of a state]
-The keys at the top are those of torchdata's StatefulDataLoader, with its meaning, because frameworks read and write
-them; what fastload needs is in one more, "fastload". All of it is dict, list, str, int, float, bool and None, but for
-what a sampler's, a data set's or a stream's own state_dict() gave, which is put in as it is. A state is of one of three
-moments:
+The keys at the top are the keys of torchdata's StatefulDataLoader, with the same meaning, because frameworks read and
+write them. Everything that fastload needs is in one more key, "fastload". A state contains only dict, list, str, int,
+float, bool and None, except the results of a sampler's, a data set's or a stream's own state_dict(), which are included
+unchanged. A state is saved at one of three moments:
 
-| moment | position | what comes next |
+| moment | position | next |
 |---|---|---|
-| nothing was asked for yet | 0 | an epoch that draws its seeds, as always |
+| before the first epoch | 0 | an epoch that draws its seeds, as always |
 | in an epoch | batches handed out in it | the rest of it, which draws nothing from the program's generators |
-| an epoch is over | 0, of the next one | as the first; but persistent workers go on, with what they draw from |
+| between epochs | 0, in the next one | as in the first row, but persistent workers resume with their generators |
 
-What samples leave on a stream, or on a data set that is stateful, is not known behind every batch. Such a state begins
-at the last batch behind which it is, and says how many batches behind that were handed out: they are asked for again.
+The state of a stream, or of a stateful data set, is not known after every batch. A saved state then starts at its last
+snapshot, and says how many batches were handed out after the snapshot: these are made again.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from fastload._resume._saved_worker import SavedWorker
 from fastload._resume._torchdata_keys import TorchdataKeys, parsed_user, user_fields
 
 VERSION = 1
-# Of torch's generator as the engine packs it: 624 words and two counters.
+# Size of torch's generator as the engine packs it: 624 words and two counters.
 DRAWS_BYTES = 2504
 _MAX_WORKERS = 4096
 
-# Who makes the batches: native code; native code and then transforms in Python ("tail"); Python.
+# How the batches are made: by native code, by native code and then Python transforms ("tail"), or by Python.
 Way = Literal["native", "tail", "python"]
 _WAYS: tuple[Way, ...] = ("native", "tail", "python")
 
@@ -51,26 +51,26 @@ class SavedState:
 
     Attributes:
         moment: See the note.
-        rng: "torch" or "sample", as of the loader.
-        seed: The loader's.
-        epoch: Of the iteration that goes on, or that comes next.
-        position: Batches of it that were handed out.
-        num_yielded: The same, but between epochs those of the epoch that is over.
-        num_workers: The loader's.
-        sampler: Where that stands.
+        rng: The loader's `rng`, "torch" or "sample".
+        seed: The loader's seed.
+        epoch: The epoch that is resumed, or that comes next.
+        position: Number of its batches that were handed out.
+        num_yielded: The same; between epochs, the number of batches in the epoch that is over.
+        num_workers: The loader's number of workers.
+        sampler: Position of the sampler.
         world: Rank and number of ranks.
-        generator: State of the loader's generator, where it has one whose state the sampler's does not tell.
-        base_seed: Of the workers, where they go on.
-        resets: How often persistent workers have begun another epoch, where they go on.
-        draws: What each worker draws from next, as text; without workers what the next batch does, where it has drawn
-            from the program's generator and was not handed out; None where nothing is drawn in order.
-        fingerprint: Of data set, sampler and transform; None where nothing has begun.
-        draws_anew: Whether the position is not that of the draws, so that workers draw as at the beginning of an epoch.
-        way: Who makes the batches; None where nothing has begun.
-        workers: Where each worker that runs Python stands; without workers the program, where samples leave something
-            on it. None where none does, or nothing depends on what came before.
-        replayed: So many of the batches that were handed out are asked for again.
-        next_worker: Whose turn it is then, of a stream's workers; None: the samples are not a stream's.
+        generator: State of the loader's generator, if it has one and the sampler's state does not include it.
+        base_seed: Base seed of the workers, if they resume.
+        resets: How often persistent workers have begun another epoch, if they resume.
+        draws: Each worker's generator for native draws, as text. Without workers: the generator of the next batch, if
+            that has drawn from the program's generator and was not handed out. None if draws have no order.
+        fingerprint: Fingerprint of data set, sampler and transform; None before the first epoch.
+        draws_anew: Whether the draws belong to another position, so that workers draw as at the start of an epoch.
+        way: How the batches are made; None before the first epoch.
+        workers: State of each worker that runs Python; without workers, of the program if samples change its state.
+            None if there is no such state, or no batch depends on earlier ones.
+        replayed: How many of the batches that were handed out are made again.
+        next_worker: The worker of a stream that makes the first batch after resuming; None if there is no stream.
     """
 
     moment: Moment
@@ -95,27 +95,27 @@ class SavedState:
 
     @property
     def begins_at(self) -> int:
-        """Of the batch that is asked for first."""
+        """The position of the first batch that is requested."""
         return self.position - self.replayed
 
     @property
     def has_draws(self) -> bool:
-        """Whether it says what each worker draws from next."""
+        """Whether it contains each worker's generators."""
         return self.draws is not None or self.workers is not None
 
     def without_draws(self) -> SavedState:
-        """The same place in the epoch, from which workers draw anew."""
+        """Returns a state at the same position, from which workers draw new random numbers."""
         if self.next_worker is None:
             return replace(self, draws=None, workers=None, draws_anew=True, replayed=0)
         return replace(self, workers=None, draws_anew=True, replayed=self.position, next_worker=0)
 
     @property
     def goes_on(self) -> bool:
-        """Whether workers that have begun go on: in an epoch, or with the next one where they are persistent."""
+        """Whether workers that have begun resume: within an epoch, or with the next one if they are persistent."""
         return self.base_seed is not None
 
     def as_dict(self) -> dict[str, Any]:
-        """A new dict for each call."""
+        """Returns a new dict for each call."""
         ours: dict[str, Any] = {
             "version": VERSION,
             "way": self.way,
@@ -160,7 +160,7 @@ class SavedState:
 
     @classmethod
     def parse(cls, state: Any) -> SavedState:
-        """What as_dict() gave. Raises StateError, which names the field: it is none."""
+        """Reads a dict made by as_dict(). Raises StateError, which names the field, if it is not one."""
         top = Fields(state)
         if "fastload" not in top:
             raise _foreign(top)
@@ -179,12 +179,12 @@ def _foreign(top: Fields) -> StateError:
         return top.error(
             "fastload",
             "is missing: torchdata's StatefulDataLoader made the state, and fastload.DataLoader cannot continue it",
-            "finish the epoch with torchdata's loader, or begin it anew",
+            "finish the epoch with torchdata's loader, or start it again",
         )
     return top.error(
         "fastload",
         "is missing: no fastload.DataLoader made the state",
-        "load what state_dict() of a loader has given",
+        "load a dict that state_dict() of a loader has returned",
     )
 
 
@@ -213,30 +213,30 @@ def _parse_ours(ours: Fields, top: Fields) -> SavedState:
         next_worker=ours.whole("next_worker", max(1, num_workers)) if "next_worker" in ours else None,
     )
     if way is None and ours.any("fingerprint") is not None:
-        raise ours.error("fingerprint", "must be None where nothing has begun, as way says")
+        raise ours.error("fingerprint", "must be None if way is None: no epoch has begun")
     if (saved.moment == "not begun") != (way is None):
         allowed = "None" if way else f"one of {', '.join(map(repr, _WAYS))}"
         raise ours.error("way", f"must be {allowed} for a state that is {moment!r}")
     if saved.moment != "in an epoch" and saved.position != 0:
         raise ours.error("position", f"must be 0 for a state that is {moment!r}, got {saved.position}")
     if saved.goes_on not in {"not begun": (False,), "in an epoch": (True,), "between epochs": (False, True)}[moment]:
-        raise ours.error("base_seed", f"does not fit to a state that is {moment!r}, got {saved.base_seed}")
+        raise ours.error("base_seed", f"does not fit a state that is {moment!r}, got {saved.base_seed}")
     if saved.replayed and saved.workers is None:
-        raise ours.error("workers", f"is missing, and {saved.replayed} batches behind it are to be asked for again")
+        raise ours.error("workers", f"is missing, and {saved.replayed} batches after it have to be made again")
     for name, others in (("draws", ("tail", "python")), ("workers", ("native", None))):
         is_of_program = name == "workers" and num_workers == 0
         if name in ours and (way in others or not (saved.goes_on or is_of_program)):
             why = f"way is {way!r}" if saved.goes_on else "base_seed is None"
-            raise ours.error(name, f"are of workers that go on, and there are none: {why}")
+            raise ours.error(name, f"belong to workers that resume, and there are none: {why}")
     return saved
 
 
 def _with_changes(saved: SavedState, top: Fields) -> SavedState:
-    """`saved` with what somebody has changed in the keys at the top, which is what counts."""
+    """Returns `saved` with the changes that a program has made to the keys at the top, which take precedence."""
     num_yielded, is_finished = top.whole("_num_yielded", 2**63), top.flag("_iterator_finished")
     if top.whole("_sampler_iter_yielded", 2**63) != num_yielded:
         raise top.error(
-            "_sampler_iter_yielded", f"must be as _num_yielded, which is {num_yielded}: batches are of one sampler"
+            "_sampler_iter_yielded", f"must equal _num_yielded, which is {num_yielded}: there is one sampler for both"
         )
     saved = replace(saved, num_yielded=num_yielded)
     if saved.moment != "in an epoch":
@@ -266,16 +266,20 @@ _COUNTED = ("ShardedSampler(", "SeededShuffle(")
 
 
 def _moved(saved: SavedState, num_yielded: int, top: Fields) -> SavedSampler:
-    """Where a stateful sampler stands behind so many batches: known of those whose state is a number of samples."""
+    """Returns the position of a stateful sampler after `num_yielded` batches, if its state counts samples.
+
+    Raises:
+        StateError: The sampler's state has another form, or no such position.
+    """
     assert saved.fingerprint is not None, "an epoch has begun"
     state, batch_size = saved.sampler.state, saved.fingerprint["batch_size"]
     if saved.fingerprint["sampler"].startswith(_COUNTED) and type(state) is dict and type(batch_size) is int:
-        place, length = state.get("position"), state.get("length")
-        if type(place) is int and type(length) is int:
-            place += (num_yielded - saved.begins_at) * batch_size
-            if 0 <= place <= length:
-                return replace(saved.sampler, state={**state, "position": place})
-    raise top.error("_num_yielded", f"is {num_yielded}, and the sampler's state is of position {saved.begins_at}")
+        position, length = state.get("position"), state.get("length")
+        if type(position) is int and type(length) is int:
+            position += (num_yielded - saved.begins_at) * batch_size
+            if 0 <= position <= length:
+                return replace(saved.sampler, state={**state, "position": position})
+    raise top.error("_num_yielded", f"is {num_yielded}, and the sampler's state is for position {saved.begins_at}")
 
 
 def _world_of(ours: Fields) -> tuple[int, int]:
@@ -303,7 +307,7 @@ def _draws_of(ours: Fields, num_workers: int) -> tuple[str, ...]:
         except StateError:
             raise
         except ValueError as error:
-            raise StateError(path, f"is no state of a generator: {error}") from None
+            raise StateError(path, f"is not the state of a generator: {error}") from None
     return tuple(texts)
 
 

@@ -1,4 +1,4 @@
-"""What one worker that runs Python draws from, in a saved state."""
+"""The state of one worker that runs Python, in a saved state."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from fastload._resume._user_state import UserState
 
 @dataclass(frozen=True)
 class SavedWorker:
-    """Where a worker stands before its first batch that is asked for where the state is loaded.
+    """The state of a worker before the first batch that it makes after the state is loaded.
 
     Attributes:
-        generators: Those that it has in the place of the program's three.
-        held: States of the generators that its objects hold, by the path to each, as "dataset.rng".
+        generators: States of the worker's own generators, which it uses instead of the program's three.
+        held: States of the generators in its objects, by the path to each, such as "dataset.rng".
         not_exact: Paths of generators that are not in the state.
-        user: What data set and stream say of themselves. In a state it has the place that torchdata gives it.
+        user: States of the data set and the stream themselves. They are saved under torchdata's keys.
     """
 
     generators: ProgramStates
@@ -38,7 +38,7 @@ class SavedWorker:
 
     @classmethod
     def parse(cls, fields: Fields, user: UserState) -> SavedWorker:
-        """What as_dict() gave, with what is known from elsewhere. Raises StateError."""
+        """Reads a dict made by as_dict(), and adds `user`. Raises StateError if it is not one."""
         held = {}
         if "held" in fields:
             inner = fields.dict("held")

@@ -1,4 +1,4 @@
-"""The keys at the top of a state, which are those of torchdata's StatefulDataLoader with its meaning."""
+"""The keys at the top of a state: the keys of torchdata's StatefulDataLoader, with the same meaning."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _WORKERS = "_worker_snapshots"
 
 @dataclass(frozen=True)
 class TorchdataKeys:
-    """What they tell.
+    """The values of these keys.
 
     Attributes:
-        num_yielded: Batches of the epoch that were handed out.
-        steps_since: So many of them behind the snapshot, from which a loader goes on and asks for them again.
+        num_yielded: Number of the epoch's batches that were handed out.
+        steps_since: Number of batches after the snapshot. A loader resumes at the snapshot and makes them again.
         is_finished: Whether the epoch is over.
-        num_workers: Of the loader.
-        base_seed: Of the workers.
-        last_worker: Whose the batch before the snapshot was.
-        is_of_stream: Whether the samples are a stream's.
-        users: What data set and stream say of themselves in each worker, or in the program where there is none; None:
-            nothing.
+        num_workers: The loader's number of workers.
+        base_seed: The workers' base seed.
+        last_worker: Number of the worker that made the batch before the snapshot.
+        is_of_stream: Whether the samples come from a stream.
+        users: States of the data set and the stream in each worker, or in the program without workers; None if there
+            are none.
     """
 
     num_yielded: int
@@ -38,7 +38,7 @@ class TorchdataKeys:
     users: tuple[UserState, ...] | None
 
     def as_dict(self) -> dict[str, Any]:
-        """A new dict for each call."""
+        """Returns a new dict for each call."""
         users = self.users or (UserState(),) * max(1, self.num_workers)
         dicts = [user_dict(user, is_of_stream=self.is_of_stream) for user in users]
         top: dict[str, Any] = {
@@ -75,7 +75,7 @@ def user_dict(user: UserState, *, is_of_stream: bool) -> dict[str, Any]:
 
 
 def user_fields(top: Fields, num_workers: int) -> list[Fields]:
-    """Where what data set and stream say of themselves is, of each worker or of the program. Raises StateError."""
+    """Returns the dicts with the states of data set and stream: one per worker, or the program's. Raises StateError."""
     if num_workers == 0:
         return [top]
     workers = top.dict(_SNAPSHOT).dict(_WORKERS)
@@ -83,12 +83,12 @@ def user_fields(top: Fields, num_workers: int) -> list[Fields]:
 
 
 def user_path(num_workers: int, worker: int) -> str:
-    """That of one of these, for a message."""
+    """Returns the path of one of these dicts, for a message."""
     return f"{_SNAPSHOT}.{_WORKERS}.worker_{worker}." if num_workers > 0 else ""
 
 
 def parsed_user(fields: Fields) -> UserState:
-    """What user_dict() gave. Raises StateError."""
+    """Reads a dict made by user_dict(). Raises StateError if it is not one."""
     if fields.any("fetcher_state") is None:
         return UserState(fields.any("dataset_state"))
     stream = fields.dict("fetcher_state")

@@ -1,4 +1,4 @@
-"""What a data set, and the iterator of a stream, say of themselves: their own state_dict() and load_state_dict()."""
+"""States of a data set and of a stream's iterator: their own state_dict() and load_state_dict()."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from fastload._process._interrupts import is_interrupt
 
 @dataclass(frozen=True)
 class UserState:
-    """Of one worker.
+    """The states of the data set and the stream in one worker.
 
     Attributes:
-        dataset: What the data set's state_dict() gave; None where it has none, and where it is its own iterator.
-        iterator: The same of a stream's iterator.
-        has_ended: Whether a stream has given all.
-        problem: Why there is no state, where one was asked for.
+        dataset: Result of the data set's state_dict(); None if it has no such method, or is its own iterator.
+        iterator: Result of the state_dict() of a stream's iterator; None if it has no such method.
+        has_ended: Whether a stream has given all its samples.
+        problem: The error, if a state was requested and could not be read.
     """
 
     dataset: Any = None
@@ -28,20 +28,20 @@ class UserState:
 
     @property
     def is_known(self) -> bool:
-        """Whether one of the two has told something."""
+        """Whether one of the two has a state."""
         return self.dataset is not None or self.iterator is not None
 
 
 def is_stateful(thing: Any) -> bool:
-    """Whether it has both methods; one of them is of no use alone."""
+    """Returns whether `thing` has both state_dict() and load_state_dict(); one alone is of no use."""
     return callable(getattr(thing, "state_dict", None)) and callable(getattr(thing, "load_state_dict", None))
 
 
 def asked(thing: Any, field: str) -> Any:
-    """What `thing` says of itself, which is not changed any more when that goes on; None where it is not stateful.
+    """Returns a copy of the state of `thing`, which later changes to `thing` do not affect; None if not stateful.
 
     Raises:
-        StateError: Its state_dict() has raised, or has given what cannot be copied.
+        StateError: Its state_dict() has raised, or its result cannot be copied.
     """
     if not is_stateful(thing):
         return None
@@ -54,7 +54,7 @@ def asked(thing: Any, field: str) -> Any:
 
 
 def loaded(thing: Any, state: Any, field: str) -> None:
-    """Lets `thing` load what it said, or nothing where that is None; the state stays as it is.
+    """Loads a copy of `state` into `thing`, or nothing if it is None.
 
     Raises:
         StateError: `thing` is not stateful, or its load_state_dict() has raised.

@@ -344,7 +344,7 @@ def test_without_workers_the_programs_draws_are_told_once_to_be_its_own(folder: 
     case = Case(num_workers=0)
     stopped = run_through(case.make_loader(folder), case)
     loader = case.make_loader(folder)
-    with pytest.warns(UserWarning, match="torch's default generator, which is the program's and not in the state"):
+    with pytest.warns(UserWarning, match="torch's default generator, which belongs to the program and is not in the state"):
         loader.load_state_dict(stopped.state)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -438,7 +438,7 @@ def test_a_state_of_another_number_of_ranks_is_loaded_without_its_draws_where_on
     monkeypatch.setattr(torch.distributed, "get_rank", lambda group=None: 0)
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda group=None: 2)
     loader = case.make_loader(folder)
-    with pytest.raises(fastload.StateError, match=r"fastload.world: is of 1 ranks, and there are 2"):
+    with pytest.raises(fastload.StateError, match=r"fastload.world: is for 1 ranks, and there are 2"):
         loader.load_state_dict(stopped.state)
     with pytest.warns(UserWarning, match="random transforms draw new numbers: the state is for 1 ranks"):
         loader.load_state_dict(stopped.state, strict=False)

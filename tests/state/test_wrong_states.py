@@ -243,7 +243,7 @@ def test_a_position_of_a_generator_that_is_too_large_is_refused(folder: Path, na
         program[name] = text_with_counter(program[name], 10**6)
     error = refused(case.make_loader(folder), state)
     assert error.field == f"fastload.sampler.program.{name}"
-    assert "is no state of a generator" in str(error)
+    assert "is not the state of a generator" in str(error)
 
 
 class Refusing(Sampler[int]):
