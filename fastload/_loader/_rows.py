@@ -21,7 +21,7 @@ from fastload._workers._worker_objects import sharing_rows
 def explain_loader(now: CurrentLoader, plan: LoaderPlan) -> Explanation:
     """Explains stage by stage how `plan` loads."""
     if now.is_of_processes:
-        verdict = f"not native: samples are loaded in Python, by worker processes of torch's: {now.loader.num_workers}"
+        verdict = f"not native: samples are loaded in Python, by torch's worker processes: {now.loader.num_workers}"
         return explanation_of(
             verdict,
             *plan.verdicts,

@@ -259,7 +259,7 @@ def test_a_native_loader_runs_in_processes_where_they_are_asked_for(images: Imag
     assert loader.stats().images_native == len(images)
     assert loader.stats().samples_native == 0
     assert loader.explain().splitlines()[:2] == [
-        "not native: samples are loaded in Python, by worker processes of torch's: 2",
+        "not native: samples are loaded in Python, by torch's worker processes: 2",
         "  workers    processes: torch's own, as asked for; with workers='threads' the batches are native",
     ]
 

@@ -87,7 +87,7 @@ def test_without_workers_loading_says_once_whose_the_generators_are(folder: Path
     case = PythonCase(num_workers=0)
     stopped = run_through(case.make_loader(folder), case)
     loader = case.make_loader(folder)
-    with pytest.warns(UserWarning, match=r"numpy.random.get_state\(\) where they draw"):
+    with pytest.warns(UserWarning, match=r"numpy.random.get_state\(\) if transforms use them"):
         loader.load_state_dict(stopped.state)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -189,7 +189,7 @@ def test_a_batch_that_the_sampler_spoils_has_its_error(folder: Path) -> None:
 
 def test_a_sample_of_a_state_before_its_epoch_is_refused(folder: Path) -> None:
     loader = loader_of(folder, "training", "in order", num_workers=2)
-    with pytest.raises(ValueError, match=r"before epoch 0 has begun.*after iter\(\)"):
+    with pytest.raises(ValueError, match=r"before the start of epoch 0.*after iter\(\)"):
         loader.replay(1, state=loader.state_dict())
 
 

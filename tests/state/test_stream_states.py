@@ -201,7 +201,7 @@ def test_a_handler_inside_of_next_gets_the_state_of_the_batch_before() -> None:
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_a_stream_without_a_state_is_asked_again_with_a_warning(num_workers: int) -> None:
     case = StreamCase("plain", num_workers)
-    assert "data set or iterator need state_dict() and load_state_dict()" in case.make_loader().explain()
+    assert "the data set or its iterator needs state_dict() and load_state_dict()" in case.make_loader().explain()
     assert "in an epoch" not in StreamCase("stateful data set", num_workers).make_loader().explain()
     stopped = run_stream(case.make_loader(), case)
     loader = case.make_loader()

@@ -362,4 +362,4 @@ def test_a_state_of_torchdatas_loader_is_refused_with_what_to_do(key: str) -> No
     error = refused(loader, {key: {}, "_num_yielded": 4, "_iterator_finished": False})
     assert error.field == "fastload"
     assert "torchdata's StatefulDataLoader made the state, and fastload.DataLoader cannot continue it" in str(error)
-    assert "Finish the epoch with torchdata's loader, or begin it anew" in str(error)
+    assert "Finish the epoch with torchdata's loader, or start it again" in str(error)
