@@ -310,11 +310,11 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         return new_iterator(CurrentLoader(self))
 
     def _why_no_pixels(self) -> str | None:
-        """Returns why no image after first steps is worth keeping, as a clause; None where it is."""
+        """Returns a clause that says why images after the first steps are not worth keeping; None if they are."""
         return CurrentLoader(self).plan().why_no_pixels()
 
     def _image_files(self, kind: RecordKind) -> ImageFiles:
-        """Returns the files that Cache.fill() builds records of. Raises ValueError where there are none."""
+        """Returns the files for Cache.fill(). Raises ValueError if they are not known."""
         try:
             source = lower_dataset(self.dataset, (pil_loader,))
             first_steps = CurrentLoader(self).plan().kept_first_steps() if kind == "pixels" else None

@@ -51,7 +51,7 @@ def state_of(now: CurrentLoader, begin_epoch: Callable[[], Any]) -> dict[str, An
     progress = now.kept.progress
     if progress.loaded is not None:
         return copied(progress.loaded[0])
-    if not progress.has_begun and not _begin_to_ask(now, begin_epoch):
+    if not progress.has_begun and not _begin_early(now, begin_epoch):
         return _not_begun_dict(now)
     iterator = progress.iterator
     if not isinstance(iterator, EpochIterator) and progress.left is None:
@@ -61,8 +61,8 @@ def state_of(now: CurrentLoader, begin_epoch: Callable[[], Any]) -> dict[str, An
     return state
 
 
-def _begin_to_ask(now: CurrentLoader, begin_epoch: Callable[[], Any]) -> bool:
-    """Starts the epoch for the next iter() early if only the workers' data sets know their positions."""
+def _begin_early(now: CurrentLoader, begin_epoch: Callable[[], Any]) -> bool:
+    """Starts the epoch of the next iter() now, if only the workers' data sets know their positions; else False."""
     if not is_stateful(now.loader.dataset) or now.plan().mode not in (Mode.PYTHON, Mode.PARTLY_NATIVE):
         return False
     progress, holder = now.kept.progress, epoch_holder(now.index_sampler)
@@ -142,11 +142,11 @@ def _not_begun_dict(now: CurrentLoader) -> dict[str, Any]:
         return state_not_begun(now.arguments).as_dict()
     kept = now.kept
     key = kept.epoch, rank_and_world_size()
-    if kept.rest is None or kept.rest[0] != key:
+    if kept.state_at_rest is None or kept.state_at_rest[0] != key:
         # It contains only dicts, lists, str, int and None. Evaluating the literal takes a third of the time of a copy.
-        kept.rest = key, compile(repr(state_not_begun(now.arguments).as_dict()), "<state>", "eval")
-    told: dict[str, Any] = eval(kept.rest[1])
-    return told
+        kept.state_at_rest = key, compile(repr(state_not_begun(now.arguments).as_dict()), "<state>", "eval")
+    state: dict[str, Any] = eval(kept.state_at_rest[1])
+    return state
 
 
 def load_state(

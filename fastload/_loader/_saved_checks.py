@@ -130,7 +130,7 @@ def _with_batch_size(saved: SavedState, theirs: Any, ours: Any, *, is_elastic: b
     if saved.next_worker is not None or (is_elastic and saved.replayed):
         raise StateError(
             "fastload.fingerprint.batch_size",
-            f"the data set has to give the batches of {theirs} again that were handed out, got {ours}",
+            f"the batches of {theirs} that were handed out have to be made again, got {ours}",
             f"take batch_size={theirs}",
         )
     if is_elastic and type(theirs) is int:  # the sampler's own state counts samples, so a partial batch is no problem

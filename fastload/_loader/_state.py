@@ -43,7 +43,7 @@ class LoaderState:
         quarantine: The bad samples, if they are replaced or skipped.
         cache: Data kept from decoded images.
         progress: The position of the last iteration, and a state that was loaded for the next one.
-        rest: Epoch and ranks, and code that makes the state for them before the first iteration.
+        state_at_rest: Epoch and ranks, and code that makes the state for them before the first iteration.
     """
 
     def __init__(self, settings: LoaderSettings, epoch: int = 0, *, is_plain: bool = False) -> None:
@@ -61,7 +61,7 @@ class LoaderState:
         self.quarantine: Quarantine | None = None
         self.cache = LoaderCache()
         self.progress = Progress(epoch)
-        self.rest: tuple[Any, CodeType] | None = None
+        self.state_at_rest: tuple[Any, CodeType] | None = None
         self.has_warned_of_program_draws = False
         self.has_warned_of_beginning = False
         self.has_warned_of_inexact = False

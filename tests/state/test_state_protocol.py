@@ -344,7 +344,9 @@ def test_without_workers_the_programs_draws_are_told_once_to_be_its_own(folder: 
     case = Case(num_workers=0)
     stopped = run_through(case.make_loader(folder), case)
     loader = case.make_loader(folder)
-    with pytest.warns(UserWarning, match="torch's default generator, which belongs to the program and is not in the state"):
+    with pytest.warns(
+        UserWarning, match="torch's default generator, which belongs to the program and is not in the state"
+    ):
         loader.load_state_dict(stopped.state)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
