@@ -478,8 +478,19 @@ class EpochIterator(_BaseDataLoaderIter):
     def _state_later(self) -> Callable[[], SavedState]:
         """Returns a function that makes the state of this moment and does not keep the iterator."""
         position, is_over = self.position, self._has_given_all()
+        setup = self._setup
         identity = EpochIdentity(
-            self._setup, self._maker.way, self._maker.fingerprint, self._epoch, int(self._base_seed), self._resets
+            rng=setup.settings.rng,
+            seed=setup.settings.seed,
+            num_workers=setup.num_threads,
+            is_persistent=setup.is_persistent,
+            generator=setup.generator,
+            index_sampler=setup.index_sampler,
+            way=self._maker.way,
+            fingerprint=self._maker.fingerprint,
+            epoch=self._epoch,
+            base_seed=int(self._base_seed),
+            resets=self._resets,
         )
         begins_at, workers = self._maker.state_before(position, is_over=is_over)
         if is_over:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -12,17 +12,17 @@ from fastload._iteration._maker import WorkerStates
 from fastload._iteration._setup import LoaderArguments
 from fastload._process._distributed import rank_and_world_size
 from fastload._resume._saved_sampler import SavedSampler
-from fastload._resume._saved_state import SavedState, Way
+from fastload._resume._saved_state import Moment, SavedState, Way
 from fastload.samplers._epoch_order import EpochOrder
 from fastload.samplers._resting import holds_generator, loaded_at_rest, sampler_at_rest
 
 
 @dataclass(frozen=True)
 class EpochIdentity:
-    """The values that all states of one epoch share.
+    """The values that all states of one epoch share. Does not lead to Progress, which keeps what makes a state.
 
     Attributes:
-        arguments: The loader's arguments.
+        rng, seed, num_workers, is_persistent, generator, index_sampler: The loader's; `num_workers` counts those used.
         way: The way in which the batches are made.
         fingerprint: Returns the fingerprint of everything that the batches depend on.
         epoch: The loader's epoch.
@@ -30,7 +30,12 @@ class EpochIdentity:
         resets: Number of epochs that the iterator had before.
     """
 
-    arguments: LoaderArguments
+    rng: str
+    seed: int | None
+    num_workers: int
+    is_persistent: bool
+    generator: torch.Generator | None
+    index_sampler: Any
     way: Way
     fingerprint: Callable[[], Mapping[str, Any]]
     epoch: int
@@ -39,45 +44,28 @@ class EpochIdentity:
 
     def state_at(self, position: int, sampler: SavedSampler, workers: WorkerStates) -> SavedState:
         """Returns the state after `position` batches of an unfinished epoch."""
-        arguments = self.arguments
-        return SavedState(
-            moment="in an epoch",
-            rng=arguments.settings.rng,
-            seed=arguments.settings.seed,
-            epoch=self.epoch,
-            position=position,
-            num_yielded=position,
-            num_workers=arguments.num_threads,
-            sampler=sampler,
-            world=rank_and_world_size(),
-            generator=generator_state(arguments, sampler),
-            base_seed=self.base_seed,
-            resets=self.resets,
-            draws=workers.draws,
-            fingerprint=self.fingerprint(),
-            way=self.way,
-            workers=workers.workers,
-            replayed=workers.replayed,
-            next_worker=workers.next_worker,
+        state = self._state("in an epoch", position, sampler, workers)
+        return replace(
+            state, position=position, base_seed=self.base_seed, resets=self.resets, replayed=workers.replayed
         )
 
     def state_after(self, num_yielded: int, sampler: SavedSampler, workers: WorkerStates) -> SavedState:
-        """Returns the state after all `num_yielded` batches of the epoch."""
-        arguments = self.arguments
-        goes_on = arguments.is_persistent
+        """Returns the state after all `num_yielded` batches of the epoch: the start of the next one."""
+        state = replace(self._state("between epochs", num_yielded, sampler, workers), epoch=self.epoch + 1)
+        return replace(state, base_seed=self.base_seed, resets=self.resets + 1) if self.is_persistent else state
+
+    def _state(self, moment: Moment, num_yielded: int, sampler: SavedSampler, workers: WorkerStates) -> SavedState:
         return SavedState(
-            moment="between epochs",
-            rng=arguments.settings.rng,
-            seed=arguments.settings.seed,
-            epoch=self.epoch + 1,
+            moment,
+            rng=self.rng,
+            seed=self.seed,
+            epoch=self.epoch,
             position=0,
             num_yielded=num_yielded,
-            num_workers=arguments.num_threads,
+            num_workers=self.num_workers,
             sampler=sampler,
             world=rank_and_world_size(),
-            generator=generator_state(arguments, sampler),
-            base_seed=self.base_seed if goes_on else None,
-            resets=self.resets + 1 if goes_on else 0,
+            generator=generator_state(self.generator, self.index_sampler, sampler),
             draws=workers.draws,
             fingerprint=self.fingerprint(),
             way=self.way,
@@ -99,16 +87,17 @@ def state_not_begun(arguments: LoaderArguments) -> SavedState:
         num_workers=arguments.num_threads,
         sampler=sampler,
         world=rank_and_world_size(),
-        generator=generator_state(arguments, sampler),
+        generator=generator_state(arguments.generator, arguments.index_sampler, sampler),
     )
 
 
-def generator_state(arguments: LoaderArguments, sampler: SavedSampler) -> torch.Tensor | None:
+def generator_state(
+    generator: torch.Generator | None, index_sampler: Any, sampler: SavedSampler
+) -> torch.Tensor | None:
     """Returns the state of a loader's generator; None: it has none, or the sampler's state includes it."""
-    generator = arguments.generator
     if generator is None or generator.device.type != "cpu":
         return None
-    if sampler.generators and holds_generator(arguments.index_sampler, generator):
+    if sampler.generators and holds_generator(index_sampler, generator):
         return None
     return generator.get_state()
 

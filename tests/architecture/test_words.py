@@ -1,4 +1,4 @@
-"""Sentences are plain: words.py has the rules, words_to_do.txt the files that do not keep them yet."""
+"""Sentences are plain: words.py has the rules."""
 
 from __future__ import annotations
 
@@ -7,21 +7,10 @@ from pathlib import Path
 import pytest
 from architecture.words import ROOT, files, findings
 
-TO_DO = frozenset((Path(__file__).with_name("words_to_do.txt")).read_text().split())
-
 
 def test_sentences_are_plain() -> None:
-    found = [
-        f"{name}:{line}: {problem}"
-        for path in files(ROOT)
-        if (name := path.relative_to(ROOT).as_posix()) not in TO_DO
-        for line, problem in findings(path)
-    ]
+    found = [f"{path.relative_to(ROOT)}:{line}: {problem}" for path in files(ROOT) for line, problem in findings(path)]
     assert found == []
-
-
-def test_files_that_are_plain_leave_the_list() -> None:
-    assert [name for name in sorted(TO_DO) if not (ROOT / name).exists() or not findings(ROOT / name)] == []
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Plain words: finds sentences that a reader stumbles over in docstrings, comments and documents.
 
-`python tests/architecture/words.py [path ...]` prints each finding; `--to-do` prints the files that have some.
+`python tests/architecture/words.py [path ...]` prints each finding.
 """
 
 from __future__ import annotations
@@ -131,13 +131,8 @@ def files(root: Path) -> list[Path]:
 
 
 if __name__ == "__main__":
-    words = [word for word in sys.argv[1:] if not word.startswith("--")]
-    chosen = [Path(word).resolve() for word in words] or [ROOT]
-    every = [path for path in files(ROOT) if any(path == one or one in path.parents for one in chosen)]
-    for path in every:
-        if "--to-do" in sys.argv[1:]:
-            if findings(path):
-                print(path.relative_to(ROOT))
-            continue
-        for line, problem in findings(path):
-            print(f"{path.relative_to(ROOT)}:{line}: {problem}")
+    chosen = [Path(word).resolve() for word in sys.argv[1:]] or [ROOT]
+    for path in files(ROOT):
+        if any(path == one or one in path.parents for one in chosen):
+            for line, problem in findings(path):
+                print(f"{path.relative_to(ROOT)}:{line}: {problem}")

@@ -345,10 +345,15 @@ class NativeMaker:
     def state_before(self, position: int, *, is_over: bool) -> StateBefore:
         states = WorkerStates()
         if self._is_ordered and (not is_over or self._setup.is_persistent):
-            taken = self._last[1] if self._last is not None and self._last[0] == position else None
-            draws = draws_before(self._opened, self._num_workers, position, self._failed, taken)
+            draws = draws_before(self._opened, self._num_workers, position, self._failed, self._batch_at(position))
             states = WorkerStates(draws=draws)
         return StateBefore(position, lambda: states)
+
+    def _batch_at(self, position: int) -> _native.Batch | None:
+        """Returns the batch at `position` if the engine has given it, taken or not (after an interrupt)."""
+        if position == self._next_number and self._arrived and isinstance(self._arrived[0], _native.Batch):
+            return self._arrived[0]
+        return self._last[1] if self._last is not None and self._last[0] == position else None
 
     def cancel(self) -> None:
         if self._iteration is not None and not self._iteration.is_forked:

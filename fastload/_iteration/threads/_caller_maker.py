@@ -88,7 +88,8 @@ class CallerMaker:
         self._fetcher = plan.make_fetcher(stream, None, plan.code)
         self._places = None if draws is None else WorkerPlaces(draws, self._fetcher, self._replaying)
         self._beginning: GeneratorSnapshot | None = None  # the position at which the epoch began, if it is known
-        self._request: Request | None = None
+        # The request that was submitted last, and whether its batch is still to come: set in one step.
+        self._submitted: tuple[Request | None, bool] = (None, False)
         self._made: MadeBatch | None = None
         is_between = resume_point is not None and not resume_point.is_in_epoch
         if self._places is not None and resume_point is not None and is_between and resume_point.saved.user.is_known:
@@ -123,23 +124,25 @@ class CallerMaker:
     # ---- batches ---------------------------------------------------------------------------------------------------
 
     def has_room(self, *, may_wait: bool = False) -> bool:
-        return self._request is None
+        return not self._submitted[1]
 
     def submit(self, request: Request, given: list[Any]) -> bool:
-        self._request = request
+        if self._submitted[0] is not request:  # else an interrupt came before `given` was emptied
+            self._submitted = request, True
         given.clear()
         return True
 
     def take(self) -> MadeBatch | None:
         """Makes the requested batch. After an interrupt it is made again of the same indices, but a stream's samples
         are taken only once."""
-        if self._made is None and self._request is not None:
+        request, is_pending = self._submitted
+        if self._made is None and request is not None and is_pending:
             if self._loader_threads.num_closes != self._num_closes:
                 raise closed_error()
             try:
-                self._made = self._replayed(self._request) if self._num_replayed else self._fetched(self._request)
+                self._made = self._replayed(request) if self._num_replayed else self._fetched(request)
             except EndOfStreamError:
-                self._request = None
+                self._submitted = request, False
         return self._made
 
     def _fetched(self, request: Request) -> MadeBatch:
@@ -178,7 +181,8 @@ class CallerMaker:
     def _forget(self, number: int) -> None:
         if self._made is not None:
             self._num_replayed = max(0, self._num_replayed - 1)
-        self._made, self._request, self._next_number = None, None, number + 1
+        self._made, self._next_number = None, number + 1
+        self._submitted = self._submitted[0], False
 
     @contextlib.contextmanager
     def _drawing(self) -> Iterator[None]:
@@ -233,7 +237,7 @@ class CallerMaker:
 
     @property
     def in_flight(self) -> int:
-        return 0 if self._request is None else 1
+        return 1 if self._submitted[1] else 0
 
 
 class _Failed(PythonBatch):
