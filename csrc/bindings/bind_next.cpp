@@ -6,8 +6,8 @@ namespace py = pybind11;
 namespace fastload {
 namespace {
 
-// Has `iterator` prepare its batch, and takes it from its list `_ready`. After the check for signals no Python code runs
-// until the caller has the batch. If another thread took the batch between the two steps, this tries again.
+// Has `iterator` prepare its batch, and takes it from its list `_ready`. After the check for signals no Python code
+// runs until the caller has the batch. If another thread took the batch between the two steps, this tries again.
 PyObject* next_when_ready(PyObject*, PyObject* iterator) {
     for (;;) {
         PyObject* const prepared = PyObject_CallMethod(iterator, "_prepare", nullptr);
@@ -16,7 +16,8 @@ PyObject* next_when_ready(PyObject*, PyObject* iterator) {
         if (PyErr_CheckSignals() != 0) return nullptr;
         PyObject* const ready = PyObject_GetAttrString(iterator, "_ready");
         if (ready == nullptr) return nullptr;
-        PyObject* const batch = PyList_Check(ready) && PyList_GET_SIZE(ready) == 1 ? PyList_GET_ITEM(ready, 0) : nullptr;
+        PyObject* const batch =
+            PyList_Check(ready) && PyList_GET_SIZE(ready) == 1 ? PyList_GET_ITEM(ready, 0) : nullptr;
         Py_XINCREF(batch);
         const int cleared = batch == nullptr ? 0 : PyList_SetSlice(ready, 0, 1, nullptr);
         Py_DECREF(ready);
