@@ -149,12 +149,12 @@ TEST_CASE(files_without_pixels_and_files_that_are_too_new_are_told_apart) {
 }
 
 TEST_CASE(whichever_allocation_fails_pixels_are_built_the_next_time) {
-    const RecordFolder folder;
     TemporaryFolder images;
-    Pixels pixels(folder);
+    const std::string path = images.write("a.jpg", file());
     bool has_failed = true;
     for (std::int64_t n = 1; has_failed; ++n) {
-        const std::string path = images.write(std::to_string(n) + ".jpg", file());
+        const RecordFolder folder;  // of its own: a build adds files, and each build reads all
+        Pixels pixels(folder);
         const auto builder = pixels.builder();
         BuildOutcome outcome = BuildOutcome::kUnread;
         {
