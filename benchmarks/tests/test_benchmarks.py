@@ -558,6 +558,8 @@ def test_a_store_is_filled_with_files_that_are_old_enough_before_anything_is_com
     pytest.importorskip("fastload", reason="fastload is not built")
     slept: list[float] = []
     monkeypatch.setattr(time, "sleep", slept.append)
+    # Nothing sleeps, so the build takes the files for an hour old.
+    monkeypatch.setattr("fastload._decode_cache._build.CLOCK_AHEAD_NS", 3600 * 10**9)
     contender: Any = contenders.load_contender(f"fastload_{kept}")
     images = shutil.copytree(settings.data, tmp_path / "images", copy_function=shutil.copyfile)  # new ones
     settings = replace(settings, data=str(images), cache=str(tmp_path))

@@ -213,7 +213,7 @@ def dealt_twice_by_accelerate(folder: str) -> dict[str, Any]:
             warnings.simplefilter("always")
             loader = accelerator.prepare(loader) if name == "prepared" else loader
             labels = [labels.tolist() for _, labels in loader]
-        texts = [str(warning.message) for warning in caught if "dealt out" in str(warning.message)]
+        texts = [str(warning.message) for warning in caught if "sharded twice" in str(warning.message)]
         result[name] = {"labels": labels, "warned": texts}
     return result
 

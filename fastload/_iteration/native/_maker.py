@@ -361,6 +361,8 @@ class NativeMaker:
 
     def close(self) -> None:
         self.cancel()
+        # An error that somebody keeps leads here by its frames; it would keep the descriptor.
+        self._iteration = self._directory = None
 
     @property
     def in_flight(self) -> int:
