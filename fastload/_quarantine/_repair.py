@@ -34,18 +34,6 @@ Size = tuple[int, int]
 FindKnown = Callable[[int], "Failure | None"]
 
 
-class Handling(NamedTuple):
-    """How bad samples are handled.
-
-    Attributes:
-        policy: A policy with on_error "replace" or "skip".
-        candidates: Possible substitutes.
-    """
-
-    policy: ErrorPolicy
-    candidates: Candidates
-
-
 class FailedPlace(NamedTuple):
     """A place of a batch that failed in a load.
 
