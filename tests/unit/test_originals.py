@@ -6,12 +6,18 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from ended_workers import end_workers
 from PIL import Image
 
 from fastload._images import _methods, _pipelines
 from fastload._process._originals import Originals, Owner, is_of_module, original_of
 
 _NAMES = ("crop", "resize", "transpose")
+
+
+@pytest.fixture(autouse=True)
+def _no_workers_left() -> None:
+    end_workers()
 
 
 def test_methods_put_back_during_a_check_do_not_count_as_replaced() -> None:
