@@ -21,6 +21,7 @@ from fastload import _native
 from fastload._errors import ForkedProcessError
 from fastload._iteration._late_epoch import LateEpoch
 from fastload._iteration._maker import BatchMaker, EpochStart, MadeBatch, Request, TorchValues
+from fastload._iteration._saved_state import SavedState
 from fastload._iteration._setup import LoaderSetup
 from fastload._iteration._states import EpochIdentity, order_from
 from fastload._process._config import TorchDataLoader
@@ -28,7 +29,6 @@ from fastload._process._exit import exit_state
 from fastload._process._interrupts import is_interrupt
 from fastload._process._waits import ConsumerClock
 from fastload._resume._generators import ProgramReplay
-from fastload._resume._saved_state import SavedState
 from fastload.samplers._epoch_order import EpochOrder
 from fastload.samplers._index_array import BadIndicesError
 from fastload.samplers._own_batches import sequential_key

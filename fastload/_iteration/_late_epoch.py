@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from fastload._iteration._saved_state import SavedState
 from fastload._iteration._setup import LoaderArguments
-from fastload._resume._saved_state import SavedState
 from fastload.samplers._resting import epoch_holder, kind_of, sharded_of
 from fastload.samplers._seeded_shuffle import SeededShuffle
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from fastload._delivery._hand_over import Delivery
+from fastload._iteration._saved_state import SavedState, Way
+from fastload._iteration._saved_worker import SavedWorker
 from fastload._quarantine._failure import Account
-from fastload._resume._saved_state import SavedState, Way
-from fastload._resume._saved_worker import SavedWorker
 from fastload._workers._random_stream import RandomKey
 from fastload.samplers._draw_numbers import Numbers
 

@@ -10,13 +10,13 @@ import torch
 from torch.utils.data import IterableDataset
 
 from fastload._delivery._hand_over import Delivery
+from fastload._iteration._progress import Progress
+from fastload._iteration._saved_state import SavedState
 from fastload._iteration._settings import LoaderSettings
 from fastload._planning._plan import LoaderPlan
 from fastload._process._waits import WaitHistogram
 from fastload._quarantine._quarantine import Quarantine
 from fastload._quarantine._substitutes import Candidates, describe_errors
-from fastload._resume._progress import Progress
-from fastload._resume._saved_state import SavedState
 from fastload._workers._random_stream import RandomKey
 from fastload._workers._worker_objects import UserCode
 

@@ -9,12 +9,12 @@ from typing import Any
 import torch
 
 from fastload._iteration._maker import WorkerStates
+from fastload._iteration._saved_state import Moment, SavedState, Way
 from fastload._iteration._setup import LoaderArguments
 from fastload._process._distributed import rank_and_world_size
-from fastload._resume._saved_sampler import SavedSampler
-from fastload._resume._saved_state import Moment, SavedState, Way
 from fastload.samplers._epoch_order import EpochOrder
 from fastload.samplers._resting import holds_generator, loaded_at_rest, sampler_at_rest
+from fastload.samplers._saved_sampler import SavedSampler
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from fastload._delivery._device import open_device
 from fastload._delivery._hand_over import Delivery
 from fastload._images._deferred import pillow_obeys
 from fastload._images._opener import obstacle
+from fastload._iteration._saved_state import SavedState
 from fastload._iteration._settings import LoaderSettings
 from fastload._iteration._setup import LoaderArguments, LoaderSetup
 from fastload._loader._state import LoaderState
@@ -20,7 +21,6 @@ from fastload._process._config import TorchDataLoader
 from fastload._process._distributed import rank_and_world_size
 from fastload._quarantine._quarantine import Quarantine
 from fastload._quarantine._substitutes import Candidates, candidates_of
-from fastload._resume._saved_state import SavedState
 from fastload._workers._worker_objects import UserCode
 from fastload.sources._lowering import LoweredSource, lower_dataset
 

@@ -27,6 +27,7 @@ from fastload._iteration.threads._maker import WorkerMaker
 from fastload._iteration.threads._native_part_fetcher import NativePartFetcher
 from fastload._iteration.threads._thread_plan import ThreadPlan
 from fastload._loader._current import CurrentLoader
+from fastload._loader._obstacles import OF_PROCESSES, OF_TORCHS
 from fastload._loader._resuming import check_beginning, check_not_resumed, requirements_of
 from fastload._loader._rows import explain_loader
 from fastload._pillow import _pillow
@@ -35,7 +36,6 @@ from fastload._planning._plan import LoaderPlan
 from fastload._planning._verdicts import Mode
 from fastload._quarantine._guard import SampleGuard
 from fastload._quarantine._policy import check_policy
-from fastload._resume._obstacles import OF_PROCESSES, OF_TORCHS
 from fastload._workers._init_fn import init_native_workers
 from fastload.transforms._recognize import image_type
 

@@ -12,9 +12,12 @@ from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
 from fastload._errors import StateError
 from fastload._iteration._fingerprint import fingerprint_of, fingerprint_of_loader
 from fastload._iteration._iterator import EpochIterator
+from fastload._iteration._progress import Progress
+from fastload._iteration._saved_state import SavedState, Way
 from fastload._iteration._setup import LoaderArguments
 from fastload._iteration._states import state_not_begun
 from fastload._loader._current import CurrentLoader
+from fastload._loader._obstacles import OF_PROCESSES, OF_STEPS, OF_TORCHS, obstacle
 from fastload._loader._saved_checks import (
     ResumeRequirements,
     check_num_workers,
@@ -28,9 +31,6 @@ from fastload._planning._plan import LoaderPlan
 from fastload._planning._verdicts import Mode
 from fastload._process._distributed import rank_and_world_size
 from fastload._quarantine._substitutes import describe_errors
-from fastload._resume._obstacles import OF_PROCESSES, OF_STEPS, OF_TORCHS, obstacle
-from fastload._resume._progress import Progress
-from fastload._resume._saved_state import SavedState, Way
 from fastload._resume._user_state import is_stateful
 from fastload._workers._places import unread_generators
 from fastload._workers._worker_objects import NAMES

@@ -9,9 +9,9 @@ from typing import Any
 
 from fastload._errors import StateError
 from fastload._iteration._fingerprint import LENIENT
+from fastload._iteration._saved_state import SavedState, Way
 from fastload._iteration._setup import LoaderArguments
 from fastload._process._distributed import rank_and_world_size
-from fastload._resume._saved_state import SavedState, Way
 from fastload.samplers._resting import check_generators, kind_of, sharded_of
 
 

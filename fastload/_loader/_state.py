@@ -13,6 +13,7 @@ from fastload._delivery._batch_memory import StagedMemory
 from fastload._delivery._device import Device, PinnedMemory
 from fastload._display._stats import CURRENT_LEVELS, LoaderStats
 from fastload._images._processes import ProcessImages
+from fastload._iteration._progress import Progress
 from fastload._iteration._settings import LoaderSettings
 from fastload._iteration._torch_iterator import TorchCounters
 from fastload._iteration.native._engine import LoaderEngine
@@ -21,7 +22,6 @@ from fastload._iteration.threads._loader_threads import LoaderThreads
 from fastload._process._exit import LiveObjects
 from fastload._process._waits import WaitHistogram
 from fastload._quarantine._quarantine import Quarantine
-from fastload._resume._progress import Progress
 from fastload.sources._lowering import LoweredSource
 
 

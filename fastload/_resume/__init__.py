@@ -1,1 +1,1 @@
-"""Saved states: their layout, the generators in them, and the checks before one is loaded."""
+"""Values in saved states: their checks, random generators, and the states of data sets and streams"""

@@ -19,7 +19,6 @@ from typing import Any
 
 from fastload._process._interrupts import append_result
 from fastload._resume._generators import ProgramReplay, ProgramStates
-from fastload._resume._saved_sampler import SavedSampler
 from fastload.samplers._draw_numbers import DrawNumbers, Numbers, numbers_of, size_of
 from fastload.samplers._lowering import IndexBatches, lower_batch_sampler
 from fastload.samplers._own_batches import draws_order
@@ -34,6 +33,7 @@ from fastload.samplers._resting import (
     sharded_of,
 )
 from fastload.samplers._sampled import Sampled, SampledLists, sampled_keys
+from fastload.samplers._saved_sampler import SavedSampler
 
 # No loader has more batches in flight.
 _MOST_AHEAD = 2**20

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from fastload import _native
+from fastload._iteration._saved_state import DRAWS_BYTES, SavedState
 from fastload._resume._fields import decoded
-from fastload._resume._saved_state import DRAWS_BYTES, SavedState
 from fastload._workers._native_draws import uniform_rule
 
 

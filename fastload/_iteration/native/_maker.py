@@ -17,6 +17,7 @@ from fastload._delivery._hand_over import Delivery
 from fastload._errors import LoaderClosedError
 from fastload._iteration._fingerprint import fingerprint_of
 from fastload._iteration._maker import EpochStart, MadeBatch, Request, StateBefore, TorchValues, WorkerStates
+from fastload._iteration._saved_state import SavedState, Way
 from fastload._iteration._setup import LoaderSetup
 from fastload._iteration.native._draws import draws_before, program_draws, worker_draws
 from fastload._iteration.native._engine import LoaderEngine
@@ -32,7 +33,6 @@ from fastload._process._interrupts import append_result
 from fastload._quarantine._failure import Account
 from fastload._quarantine._guard import pause_before
 from fastload._quarantine._repair import BatchRepair, Unrepairable
-from fastload._resume._saved_state import SavedState, Way
 from fastload._workers._random_stream import RandomKey
 from fastload.samplers._draw_numbers import Numbers
 from fastload.sources._lowering import LoweredSource

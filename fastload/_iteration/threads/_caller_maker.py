@@ -14,6 +14,7 @@ import torch
 
 from fastload._iteration._fingerprint import fingerprint_of_loader
 from fastload._iteration._maker import EpochStart, MadeBatch, Request, StateBefore, TorchValues, WorkerStates
+from fastload._iteration._saved_state import Way
 from fastload._iteration.threads._dataset import IterableFetcher
 from fastload._iteration.threads._fetcher import EndOfStreamError
 from fastload._iteration.threads._loader_threads import LoaderThreads
@@ -25,7 +26,6 @@ from fastload._iteration.threads._worker_draws import GeneratorSnapshot, WorkerD
 from fastload._iteration.threads._worker_group import closed_error
 from fastload._process._interrupts import is_interrupt
 from fastload._resume._generators import ProgramReplay
-from fastload._resume._saved_state import Way
 from fastload._workers._exchanges import exchanged
 from fastload._workers._generators import WorkerGenerators
 from fastload._workers._objects import held_generators

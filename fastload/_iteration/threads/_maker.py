@@ -11,6 +11,7 @@ from typing import Any
 from fastload._delivery._thread_order import DeviceOrder
 from fastload._iteration._fingerprint import fingerprint_of_loader
 from fastload._iteration._maker import EpochStart, MadeBatch, Request, StateBefore, TorchValues, WorkerStates
+from fastload._iteration._saved_state import Way
 from fastload._iteration.threads._loader_threads import LoaderThreads
 from fastload._iteration.threads._made_batch import TaskBatch
 from fastload._iteration.threads._moments import MomentLog
@@ -21,7 +22,6 @@ from fastload._iteration.threads._task import Task
 from fastload._iteration.threads._thread_plan import ThreadPlan
 from fastload._iteration.threads._worker import WorkerPlan, setter_of_current_device
 from fastload._iteration.threads._worker_group import WorkerGroup
-from fastload._resume._saved_state import Way
 from fastload._workers._collate_memory import CollateMemory
 from fastload._workers._worker_objects import make_worker_objects
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
+from fastload._iteration._saved_state import SavedState
+from fastload._iteration._saved_worker import SavedWorker
+from fastload._iteration._torchdata_keys import user_path
 from fastload._iteration.threads._fetcher import BatchFetcher
 from fastload._iteration.threads._worker_draws import GeneratorSnapshot, WorkerDraws
-from fastload._resume._saved_state import SavedState
-from fastload._resume._saved_worker import SavedWorker
-from fastload._resume._torchdata_keys import user_path
 from fastload._workers._random_stream import RandomKey
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from fastload._iteration._maker import WorkerStates
+from fastload._iteration._saved_worker import SavedWorker
+from fastload._iteration._torchdata_keys import user_path
 from fastload._iteration.threads._moments import MomentLog
 from fastload._iteration.threads._worker_draws import GeneratorSnapshot, WorkerStart
-from fastload._resume._saved_worker import SavedWorker
-from fastload._resume._torchdata_keys import user_path
 from fastload._resume._user_state import UserState
 
 

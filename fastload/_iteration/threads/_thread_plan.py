@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fastload import _native
+from fastload._iteration._saved_state import Way
 from fastload._iteration._setup import LoaderSetup
 from fastload._iteration.threads._fetcher import FetcherFactory
-from fastload._resume._saved_state import Way
 from fastload._resume._user_state import is_stateful
 from fastload._workers._worker_objects import UserCode
 

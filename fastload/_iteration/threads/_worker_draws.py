@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from fastload._errors import StateError
+from fastload._iteration._saved_worker import SavedWorker
 from fastload._resume._generators import ProgramStates
 from fastload._resume._held import state_of
-from fastload._resume._saved_worker import SavedWorker
 from fastload._resume._user_state import UserState
 from fastload._workers._places import HeldGenerators
 from fastload._workers._random_stream import RandomKey

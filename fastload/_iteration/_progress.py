@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from fastload._resume._saved_state import SavedState
+from fastload._iteration._saved_state import SavedState
 
 
 class Progress:

@@ -26,11 +26,11 @@ import torch
 
 from fastload import _native
 from fastload._errors import StateError
+from fastload._iteration._saved_worker import SavedWorker
+from fastload._iteration._torchdata_keys import TorchdataKeys, parsed_user, user_fields
 from fastload._resume._fields import Fields, decoded
 from fastload._resume._generators import torch_state, torch_text
-from fastload._resume._saved_sampler import SavedSampler
-from fastload._resume._saved_worker import SavedWorker
-from fastload._resume._torchdata_keys import TorchdataKeys, parsed_user, user_fields
+from fastload.samplers._saved_sampler import SavedSampler
 
 VERSION = 1
 # Size of torch's generator as the engine packs it: 624 words and two counters.
