@@ -302,7 +302,7 @@ class IterationHandle {
     }
 
     // The owners of the batches in flight that share random numbers with `batch`, in order.
-    py::list owners_behind(const Batch& batch) const {
+    py::list owners_after(const Batch& batch) const {
         check_process(core());
         py::list owners;
         for (const std::shared_ptr<void>& token : batch.lane().memory_in_flight()) owners.append(object_of(token));
@@ -332,16 +332,16 @@ class IterationHandle {
     }
 
     // Submits `again` instead of `batch`, which was taken last; `again` comes next then: Iteration::take_back. Lost
-    // draws are (position, width, height). If draws have an order, the later batches, owners_behind(), are dropped and
-    // submitted again as `behind`. Empties the lists in `taken`, which hold the taken objects. In one call, so that an
+    // draws are (position, width, height). If draws have an order, the later batches, owners_after(), are dropped and
+    // submitted again as `later`. Empties the lists in `taken`, which hold the taken objects. In one call, so that an
     // interrupt comes before or after all of it. Returns false if the engine was closed. Without memory the iteration
     // ends, because batches would come in another order.
     bool submit_again(const Batch& batch, const Submission& again, const LostDrawList& lost_draws,
-                      const std::vector<Submission>& behind, const std::vector<py::list>& taken) {
+                      const std::vector<Submission>& later, const std::vector<py::list>& taken) {
         check_process(core());
         run_deferred_releases();
         check_submission(again.indices, again.memory);
-        for (const Submission& submission : behind) check_submission(submission.indices, submission.memory);
+        for (const Submission& submission : later) check_submission(submission.indices, submission.memory);
         const Span<const std::uint32_t> numbers = again.numbers();
         const std::vector<LostDraws> lost = lost_draws_of(lost_draws);
         const std::shared_ptr<DrawLane> lane = batch.taken_back(iteration());
@@ -350,7 +350,7 @@ class IterationHandle {
             const std::vector<std::uint8_t*> images = pointers_of(again.memory);
             lane->submit_first(span_of(again.indices), {images.data(), images.size()}, make_token(again.owner),
                                again.copy, {lost.data(), lost.size()}, numbers);
-            submit_to(*lane, behind);
+            submit_to(*lane, later);
         });
         for (const py::list& list : taken) empty(list);
         return true;
@@ -516,7 +516,7 @@ void bind_iteration(py::module_& m) {
              py::arg("copy") = py::none(), py::arg("draw_numbers") = py::none(), py::arg("given") = py::none())
         .def("owners_in_flight", &IterationHandle::owners_in_flight, py::arg("count"))
         .def("next", &IterationHandle::next, py::arg("timeout_seconds"))
-        .def("owners_behind", &IterationHandle::owners_behind, py::arg("batch"))
+        .def("owners_after", &IterationHandle::owners_after, py::arg("batch"))
         .def(
             "restart",
             [](IterationHandle& iteration, const Batch& batch, const py::list& again) {
@@ -526,10 +526,10 @@ void bind_iteration(py::module_& m) {
         .def(
             "submit_again",
             [](IterationHandle& iteration, const Batch& batch, const py::tuple& again, const LostDrawList& lost_draws,
-               const py::list& behind, const std::vector<py::list>& taken) {
-                return iteration.submit_again(batch, Submission(again), lost_draws, submissions_of(behind), taken);
+               const py::list& later, const std::vector<py::list>& taken) {
+                return iteration.submit_again(batch, Submission(again), lost_draws, submissions_of(later), taken);
             },
-            py::arg("batch"), py::arg("again"), py::arg("lost_draws"), py::arg("behind"), py::arg("taken"))
+            py::arg("batch"), py::arg("again"), py::arg("lost_draws"), py::arg("later"), py::arg("taken"))
         .def("draws_untaken", &IterationHandle::draws_untaken)
         .def("begin_epoch", &IterationHandle::begin_epoch)
         .def("set_draws", &IterationHandle::set_draws, py::arg("draws"))

@@ -494,7 +494,7 @@ class EpochIterator(_BaseDataLoaderIter):
         )
         begins_at, workers = self._maker.state_before(position, is_over=is_over)
         if is_over:
-            rest = self._order.saved_behind(is_exhausted=self._is_exhausted or self._is_over)
+            rest = self._order.saved_after(is_exhausted=self._is_exhausted or self._is_over)
             return lambda: identity.state_after(position, rest(), workers())
         sampler = self._order.saved_at(begins_at)
         return lambda: identity.state_at(position, sampler, workers())

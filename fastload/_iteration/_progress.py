@@ -14,7 +14,7 @@ class Progress:
 
     Attributes:
         loaded: The dict passed to load_state_dict(), and the state read from it; None after an iteration has begun.
-        beginning: Resume point of the iteration that is being made; None: the start of an epoch.
+        resumed: Resume point of the iteration that is being made; None: the start of an epoch.
         left: Makes the state in which the last iterator was deleted; None while it lives, and if there was none.
         has_begun: Whether an iteration has begun since the loader was made or a state was loaded.
         epoch: Epoch of the next iteration.
@@ -26,7 +26,7 @@ class Progress:
         self.epoch = epoch
         self.asked_epoch: int | None = None
         self.loaded: tuple[dict[str, Any], SavedState] | None = None
-        self.beginning: SavedState | None = None
+        self.resumed: SavedState | None = None
         self.left: Callable[[], SavedState] | None = None
         self.has_begun = False
         self.begun: Any = None
@@ -35,7 +35,7 @@ class Progress:
 
     def begin(self, iterator: Any) -> None:
         """Notes that `iterator` has begun an epoch."""
-        self.loaded, self.beginning, self.left, self.has_begun = None, None, None, True
+        self.loaded, self.resumed, self.left, self.has_begun = None, None, None, True
         self.asked_epoch = None
         self._iterator, self._identity = weakref.ref(iterator), id(iterator)
 

@@ -24,17 +24,15 @@ from typing import Any, Literal, cast
 
 import torch
 
-from fastload import _native
 from fastload._errors import StateError
 from fastload._iteration._saved_worker import SavedWorker
 from fastload._iteration._torchdata_keys import TorchdataKeys, parsed_user, user_fields
-from fastload._resume._fields import Fields, decoded
+from fastload._resume._fields import Fields
 from fastload._resume._generators import torch_state, torch_text
+from fastload._workers._native_draws import check_draws
 from fastload.samplers._saved_sampler import SavedSampler
 
 VERSION = 1
-# Size of torch's generator as the engine packs it: 624 words and two counters.
-DRAWS_BYTES = 2504
 _MAX_WORKERS = 4096
 
 # How the batches are made: by native code, by native code and then Python transforms ("tail"), or by Python.
@@ -299,15 +297,7 @@ def _draws_of(ours: Fields, num_workers: int) -> tuple[str, ...]:
             "draws", f"must be {max(1, num_workers)} texts with num_workers={num_workers}, got {len(texts)}"
         )
     for worker, text in enumerate(texts):
-        path = f"{ours.path_of('draws')}[{worker}]"
-        try:
-            _native.TorchDraws(0, _native.UniformRule(is_fused=False, excludes_to=False)).unpack(
-                decoded(path, text, DRAWS_BYTES)
-            )
-        except StateError:
-            raise
-        except ValueError as error:
-            raise StateError(path, f"is not the state of a generator: {error}") from None
+        check_draws(f"{ours.path_of('draws')}[{worker}]", text)
     return tuple(texts)
 
 

@@ -28,7 +28,7 @@ from fastload._iteration.threads._native_part_fetcher import NativePartFetcher
 from fastload._iteration.threads._thread_plan import ThreadPlan
 from fastload._loader._current import CurrentLoader
 from fastload._loader._obstacles import OF_PROCESSES, OF_TORCHS
-from fastload._loader._resuming import check_beginning, check_not_resumed, requirements_of
+from fastload._loader._resuming import check_not_resumed, checked_resume_point, requirements_of
 from fastload._loader._rows import explain_loader
 from fastload._pillow import _pillow
 from fastload._planning._native_plans import NativePlan
@@ -55,7 +55,7 @@ def new_iterator(now: CurrentLoader) -> Any:
         check_not_resumed(progress, OF_TORCHS)
         return torch_iterator(loader, now.kept.torch, now.delivery(), now.kept.waits)
     make_requirements = functools.partial(requirements_of, now, plan, functools.partial(native_plan_of, now))
-    setup = now.setup(plan, check_beginning(progress.beginning, make_requirements, now.arguments.num_threads))
+    setup = now.setup(plan, checked_resume_point(progress.resumed, make_requirements, now.arguments.num_threads))
     if plan.mode is Mode.NATIVE:
         return _native_iterator(now, replace(setup, index_sampler=loader.batch_sampler))
     return python_iterator(now, setup, is_tail=plan.mode is Mode.PARTLY_NATIVE)

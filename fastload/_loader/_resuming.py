@@ -104,8 +104,8 @@ def _epoch_start(now: CurrentLoader, why: str) -> SavedState:
     if kind_of(now.index_sampler) == "stateful" and sharded_of(now.index_sampler) is None:
         raise obstacle("the iteration of this loader", why)
     kept = now.kept
-    if not kept.has_warned_of_beginning:
-        kept.has_warned_of_beginning = True
+    if not kept.has_warned_of_epoch_start:
+        kept.has_warned_of_epoch_start = True
         problem, _, next_step = why.partition(". ")
         warnings.warn(
             f"state_dict() returns the start of the epoch, not the position in it: {problem}. {next_step}",
@@ -210,13 +210,13 @@ def _warn_of_program_draws(now: CurrentLoader, requirements: ResumeRequirements,
 def prepare_iteration(arguments: LoaderArguments) -> None:
     """Restores generators and sampler from a loaded state, at the start of an iteration."""
     progress = arguments.progress
-    progress.beginning = None
+    progress.resumed = None
     if progress.loaded is None:
         return
     saved: SavedState = progress.loaded[1]
     if saved.moment == "between epochs" and saved.goes_on and not arguments.is_persistent:
         saved = replace(saved, base_seed=None, resets=0, draws=None, workers=None)
-    progress.beginning = saved
+    progress.resumed = saved
     if saved.moment == "in an epoch":
         _follow_epoch(progress, saved)
         return
@@ -233,7 +233,7 @@ def follow_sampler(arguments: LoaderArguments) -> None:
     if sampler is None or not arguments.settings.is_seeded:
         return
     is_ours = isinstance(sampler, SeededShuffle)
-    if progress.beginning is None:
+    if progress.resumed is None:
         progress.epoch = max(progress.epoch, sampler.asked_epoch if is_ours else sampler.epoch)
     if is_ours:
         sampler.begin_epoch(progress.epoch)
@@ -251,12 +251,12 @@ def _follow_epoch(progress: Progress, saved: SavedState) -> None:
 
 def check_not_resumed(progress: Progress, why: str) -> None:
     """Raises StateError if a state from within an epoch was loaded and the loader's epochs now have no states."""
-    saved = progress.beginning
+    saved = progress.resumed
     if saved is not None and saved.fingerprint is not None:
         raise obstacle("this loader", why)
 
 
-def check_beginning(
+def checked_resume_point(
     saved: SavedState | None, make_requirements: Callable[[], ResumeRequirements], num_threads: int
 ) -> SavedState | None:
     """Returns the resume point of an iteration. Raises StateError if the loader cannot resume there."""

@@ -63,7 +63,7 @@ class LoaderState:
         self.progress = Progress(epoch)
         self.state_at_rest: tuple[Any, CodeType] | None = None
         self.has_warned_of_program_draws = False
-        self.has_warned_of_beginning = False
+        self.has_warned_of_epoch_start = False
         self.has_warned_of_inexact = False
         self._turn, self._pid = threading.RLock(), os.getpid()
 

@@ -27,7 +27,7 @@ from fastload._planning._verdicts import (
 )
 from fastload._workers._native_draws import with_torch_exp
 from fastload.sources._lowering import LoweredSource, NotLoweredError
-from fastload.transforms._first_steps import NoFirstStepsError, first_steps_of, hash_of, size_behind
+from fastload.transforms._first_steps import NoFirstStepsError, first_steps_of, hash_of, size_after
 from fastload.transforms._lowering import LoweredTransform, lower_transform
 from fastload.transforms._pillow_rules import resize_order
 from fastload.transforms._stage import PlacedStep, RunsInPythonError, Size
@@ -220,7 +220,7 @@ def _cut(
     """Returns the first steps of all views, the size after them if it is fixed, and the views without them."""
     first = first_steps_of(views)
     others = tuple(replace(view, steps=view.steps[len(first) :]) for view in views)
-    return _first_steps(first), size_behind(first), others
+    return _first_steps(first), size_after(first), others
 
 
 def _first_steps(steps: Sequence[PlacedStep]) -> _native.FirstSteps:

@@ -15,10 +15,14 @@ from typing import Any
 import torch
 
 from fastload import _native
+from fastload._errors import StateError
 from fastload._process._exit import exit_state
 from fastload._process._interrupts import equal_arrays
+from fastload._resume._fields import decoded
 
 _PROBED_SEEDS = 64
+# Size of a generator as TorchDraws packs it: 624 words and two counters.
+_PACKED_BYTES = 2504
 _EXP_CHUNK = 1 << 18
 _EXP_PROBES = 256
 # Neighbours in float32: half of the draws are rounded up to the higher one.
@@ -41,6 +45,26 @@ def uniform_rule() -> _native.UniformRule:
         if all(_draw_as_torch(seed, rule) for seed in range(_PROBED_SEEDS)):
             return rule
     raise UnknownDrawsError(f"torch {torch.__version__} draws in a way that is not known here")
+
+
+def check_draws(path: str, text: Any) -> None:
+    """Raises StateError, which names `path`, if `text` was not made by TorchDraws.text()."""
+    _unpack(_native.TorchDraws(0, _native.UniformRule(is_fused=False, excludes_to=False)), path, text)
+
+
+def saved_draws(text: str) -> _native.TorchDraws:
+    """Returns native draws that continue from `text`, made by TorchDraws.text(). Raises as uniform_rule()."""
+    draws = _native.TorchDraws(0, uniform_rule())
+    _unpack(draws, "fastload.draws", text)
+    return draws
+
+
+def _unpack(draws: _native.TorchDraws, path: str, text: Any) -> None:
+    data = decoded(path, text, _PACKED_BYTES)
+    try:
+        draws.unpack(data)
+    except ValueError as error:
+        raise StateError(path, f"is not the state of a generator: {error}") from None
 
 
 def _draw_as_torch(seed: int, rule: _native.UniformRule) -> bool:

@@ -246,7 +246,7 @@ class EpochOrder:
         before = 0 if self._saved is None else self._saved.num_asked
         return before if self._batches is None else max(before, self._batches.num_asked)
 
-    def saved_behind(self, *, is_exhausted: bool) -> Callable[[], SavedSampler]:
+    def saved_after(self, *, is_exhausted: bool) -> Callable[[], SavedSampler]:
         """Returns a function that makes the state of the next epoch, when all batches of this one were handed out.
 
         `is_exhausted`: the sampler was also asked for one batch more.
@@ -258,7 +258,7 @@ class EpochOrder:
         own = self._batches.own
         assert own is not None, "torch's own"
         (name,) = generators
-        saved = replace(rest(), generators={name: own.generator_behind()})
+        saved = replace(rest(), generators={name: own.generator_after()})
         return lambda: saved
 
 

@@ -239,7 +239,7 @@ class OwnBatches:
         item = getattr(self._begun[0], "item", None) if self._begun else None
         return None if item is None else int(item())
 
-    def generator_behind(self) -> torch.Tensor:
+    def generator_after(self) -> torch.Tensor:
         """Returns the state of a RandomSampler's generator after the pass, which ends with one more draw."""
         sampler: Any = self._batch_sampler.sampler
         generator = torch.Generator()

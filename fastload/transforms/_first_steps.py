@@ -47,7 +47,7 @@ def first_steps_of(views: Sequence[LoweredTransform]) -> tuple[PlacedStep, ...]:
     raise NoFirstStepsError(f"this transform's {name} {why} before the size of images is fixed or reduced")
 
 
-def size_behind(steps: Sequence[PlacedStep]) -> Size | None:
+def size_after(steps: Sequence[PlacedStep]) -> Size | None:
     """Returns (height, width) of every image after `steps`; None if it depends on the image."""
     size: Size | None = None
     for _, step in steps:

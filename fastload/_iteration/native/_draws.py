@@ -5,9 +5,8 @@ from __future__ import annotations
 import torch
 
 from fastload import _native
-from fastload._iteration._saved_state import DRAWS_BYTES, SavedState
-from fastload._resume._fields import decoded
-from fastload._workers._native_draws import uniform_rule
+from fastload._iteration._saved_state import SavedState
+from fastload._workers._native_draws import saved_draws, uniform_rule
 
 
 def worker_draws(
@@ -18,12 +17,10 @@ def worker_draws(
     torch seeds each worker with the sum of the base seed and the worker's number. Without workers torch draws from its
     default generator, whose state is loaded before each batch and stored after it.
     """
+    if resumed is not None and resumed.draws is not None:
+        return list(map(saved_draws, resumed.draws))
     seeds = [(base_seed + worker) % 2**64 for worker in range(max(1, num_workers))]
     draws = [_native.TorchDraws(seed, uniform_rule()) for seed in seeds]
-    if resumed is not None and resumed.draws is not None:
-        for worker, text in zip(draws, resumed.draws, strict=True):
-            worker.unpack(decoded("fastload.draws", text, DRAWS_BYTES))
-        return draws
     for worker, generator in zip(draws, generators or (), strict=False):
         worker.load(generator.get_state().numpy())
     return draws
@@ -66,9 +63,8 @@ def program_draws(position: int, drawn_before: tuple[int, str] | None) -> _nativ
 
     `drawn_before` is the number and the draws of a batch that had drawn, but was not handed out when a state was saved.
     """
-    draws = _native.TorchDraws(0, uniform_rule())
     if drawn_before is not None and drawn_before[0] == position:
-        draws.unpack(decoded("fastload.draws", drawn_before[1], DRAWS_BYTES))
-    else:
-        draws.load(torch.get_rng_state().numpy())
+        return saved_draws(drawn_before[1])
+    draws = _native.TorchDraws(0, uniform_rule())
+    draws.load(torch.get_rng_state().numpy())
     return draws

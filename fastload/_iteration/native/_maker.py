@@ -270,7 +270,7 @@ class NativeMaker:
             pause_before(repair.pause)
         labels = self._labels_of(repair)
         if self._is_ordered:
-            later = self._opened.owners_behind(batch)
+            later = self._opened.owners_after(batch)
             place, *places = self._memory.place_again([labels, *(other.labels for other in later)])
             later = [replace(other, place=its_place) for other, its_place in zip(later, places, strict=True)]
         else:
@@ -315,7 +315,7 @@ class NativeMaker:
         """
         if self._failed is None:
             return
-        later = self._opened.owners_behind(self._failed)
+        later = self._opened.owners_after(self._failed)
         places = self._memory.place_again([pending.labels for pending in later])
         again = [replace(pending, place=place) for pending, place in zip(later, places, strict=True)]
         self._opened.restart(self._failed, [pending.submission() for pending in again])

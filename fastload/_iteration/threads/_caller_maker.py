@@ -20,7 +20,7 @@ from fastload._iteration.threads._fetcher import EndOfStreamError
 from fastload._iteration.threads._loader_threads import LoaderThreads
 from fastload._iteration.threads._made_batch import PythonBatch
 from fastload._iteration.threads._pinning import pin_of
-from fastload._iteration.threads._resume_point import ResumePoint, WorkerPlaces, resume_points
+from fastload._iteration.threads._resume_point import ResumePoint, WorkerPosition, resume_points
 from fastload._iteration.threads._thread_plan import ThreadPlan
 from fastload._iteration.threads._worker_draws import GeneratorSnapshot, WorkerDraws
 from fastload._iteration.threads._worker_group import closed_error
@@ -86,15 +86,15 @@ class CallerMaker:
         else:
             stream = SampleStream(plan.position, self._generators, held_generators(tuple(plan.code)))
         self._fetcher = plan.make_fetcher(stream, None, plan.code)
-        self._places = None if draws is None else WorkerPlaces(draws, self._fetcher, self._replaying)
-        self._beginning: GeneratorSnapshot | None = None  # the position at which the epoch began, if it is known
+        self._position = None if draws is None else WorkerPosition(draws, self._fetcher, self._replaying)
+        self._start: GeneratorSnapshot | None = None  # the position at which the epoch began, if it is known
         # The request that was submitted last, and whether its batch is still to come: set in one step.
         self._submitted: tuple[Request | None, bool] = (None, False)
         self._made: MadeBatch | None = None
         is_between = resume_point is not None and not resume_point.is_in_epoch
-        if self._places is not None and resume_point is not None and is_between and resume_point.saved.user.is_known:
+        if self._position is not None and resume_point is not None and is_between and resume_point.saved.user.is_known:
             with self._drawing():
-                self._places.restore(self._key, 0, resume_point)
+                self._position.restore(self._key, 0, resume_point)
 
     def _draws_of(self, plan: ThreadPlan, resume_point: ResumePoint | None) -> WorkerDraws:
         is_program = self._generators is None
@@ -116,8 +116,8 @@ class CallerMaker:
         # A batch's number and the position before it, if the position cannot be had later.
         self._before: tuple[int, GeneratorSnapshot | None] | None = None
         with self._drawing():
-            if self._places is not None:
-                self._beginning = self._places.begin_epoch(start.key, 0, self._resume_point)
+            if self._position is not None:
+                self._start = self._position.begin_epoch(start.key, 0, self._resume_point)
             if isinstance(self._fetcher, IterableFetcher):
                 self._fetcher.check_begun()
 
@@ -203,12 +203,12 @@ class CallerMaker:
         return self._fetcher.is_stateful
 
     def state_before(self, position: int, *, is_over: bool) -> StateBefore:
-        snapshot, replayed = self._beginning, 0
-        if snapshot is None or self._places is None:
+        snapshot, replayed = self._start, 0
+        if snapshot is None or self._position is None:
             return StateBefore(position, WorkerStates)
         if is_over:
             with self._drawing():
-                snapshot = self._places.behind_end()
+                snapshot = self._position.after_end()
         elif not self._fetcher.is_stateful:
             replayed = position
         elif (known := self._known_before(position)) is not None:
@@ -224,10 +224,10 @@ class CallerMaker:
 
     def _snapshot(self) -> GeneratorSnapshot | None:
         """Returns the current position; None: it is not known."""
-        if self._places is None:
+        if self._position is None:
             return None
         with self._drawing():
-            return self._places.behind_batch(is_asked=True)
+            return self._position.after_batch(is_asked=True)
 
     def cancel(self) -> None:
         """Ends nothing: nothing runs between two batches."""

@@ -14,10 +14,9 @@ from fastload._iteration._maker import EpochStart, MadeBatch, Request, StateBefo
 from fastload._iteration._saved_state import Way
 from fastload._iteration.threads._loader_threads import LoaderThreads
 from fastload._iteration.threads._made_batch import TaskBatch
-from fastload._iteration.threads._moments import MomentLog
 from fastload._iteration.threads._pinning import pin_of
 from fastload._iteration.threads._resume_point import resume_points
-from fastload._iteration.threads._saved_places import Span, places_later
+from fastload._iteration.threads._snapshot_log import SnapshotLog
 from fastload._iteration.threads._task import Task
 from fastload._iteration.threads._thread_plan import ThreadPlan
 from fastload._iteration.threads._worker import WorkerPlan, setter_of_current_device
@@ -85,17 +84,23 @@ class WorkerMaker:
         setup, resumed = self._setup, start.resumed
         self._first = self._next_number = start.first
         self._done = None
-        # The positions of the workers after their last batches.
-        self._log = MomentLog(setup.num_threads, self.snapshot_every, setup.delivery.prefetch)
         self._last_number = 0
         with contextlib.suppress(TypeError):  # a sampler without a length: any batch may be the last
             self._last_number = sys.maxsize if setup.is_of_stream else len(setup.index_sampler)
         next_worker = 0 if resumed is None or resumed.next_worker is None else resumed.next_worker
-        self._first_worker = next_worker if setup.is_of_stream else start.first % setup.num_threads
-        self._group.restart_order(start.key, self._first_worker)
+        first_worker = next_worker if setup.is_of_stream else start.first % setup.num_threads
+        self._group.restart_order(start.key, first_worker)
+        self._log = SnapshotLog(
+            self._group.starts,
+            every=self.snapshot_every,
+            depth=setup.delivery.prefetch,
+            first=start.first,
+            first_worker=first_worker if setup.is_of_stream else None,
+            timeout_seconds=self._timeout_seconds,
+        )
         if resumed is not None and resumed.workers is not None:
-            for beginning in self._group.beginnings:
-                beginning.check(self._timeout_seconds)
+            for worker in self._group.starts:
+                worker.check(self._timeout_seconds)
 
     # ---- batches ---------------------------------------------------------------------------------------------------
 
@@ -131,9 +136,9 @@ class WorkerMaker:
     def _forget(self, task: Task, number: int) -> None:
         """Notes the worker's position after the task, and takes the task out of flight. May be repeated."""
         if task.is_end_of_stream:
-            self._log.note(number - 1, task.worker_id, task.behind, is_end=True)
+            self._log.note(number - 1, task.worker_id, task.snapshot, is_end=True)
         else:
-            self._log.note(number, task.worker_id, task.behind)
+            self._log.note(number, task.worker_id, task.snapshot)
             self._next_number = max(self._next_number, number + 1)
         if task in self._group.pending:
             self._group.pending.remove(task)
@@ -155,9 +160,9 @@ class WorkerMaker:
 
     @property
     def has_own_states(self) -> bool:
-        for beginning in self._group.beginnings:
-            beginning.check(self._timeout_seconds)
-        return all(beginning.is_stateful for beginning in self._group.beginnings)
+        for worker in self._group.starts:
+            worker.check(self._timeout_seconds)
+        return all(worker.is_stateful for worker in self._group.starts)
 
     def state_before(self, position: int, *, is_over: bool) -> StateBefore:
         setup, every = self._setup, self.snapshot_every
@@ -168,14 +173,7 @@ class WorkerMaker:
         if not self._plan.is_ordered or (is_over and not setup.is_persistent):
             states = WorkerStates(next_worker=0 if setup.is_of_stream else None)
             return StateBefore(begins_at, lambda: states)
-        later = places_later(
-            self._log,
-            self._group.beginnings,
-            Span(self._first, self._first_worker, begins_at, position, is_over),
-            is_of_stream=setup.is_of_stream,
-            timeout_seconds=self._timeout_seconds,
-        )
-        return StateBefore(begins_at, later)
+        return StateBefore(begins_at, self._log.states_before(begins_at, position, is_over=is_over))
 
     @property
     def is_running(self) -> bool:

@@ -43,7 +43,7 @@ def resume_points(saved: SavedState | None, num_workers: int) -> tuple[ResumePoi
     )
 
 
-class WorkerPlaces:
+class WorkerPosition:
     """Tracks the position of one worker. Use it only in the worker's thread, with the worker's generators entered.
 
     Args:
@@ -96,13 +96,13 @@ class WorkerPlaces:
         self._draws.set(resume_point.saved, resume_point.field)  # last: the calls above may have drawn
         return snapshot._replace(user=user)  # a data set need not give its state again before its first sample
 
-    def behind_batch(self, *, is_asked: bool) -> GeneratorSnapshot | None:
+    def after_batch(self, *, is_asked: bool) -> GeneratorSnapshot | None:
         """Returns the worker's position after a batch; None: no state may begin there."""
         if not is_asked or (self._fetcher.is_of_stream and not self._fetcher.is_stateful):
             return None
         return self._snapshot(is_after_batch=True)
 
-    def behind_end(self) -> GeneratorSnapshot:
+    def after_end(self) -> GeneratorSnapshot:
         """Returns the worker's position after its stream has ended."""
         return self._snapshot(is_after_batch=True)
 

@@ -38,7 +38,7 @@ class Task:
         self.is_end_of_stream = False
         self.mark: Mark | None = None  # marks the work that was queued on a device for the batch
         self.account: Account | None = None  # lists its bad samples, if these are replaced or left out
-        self.behind: GeneratorSnapshot | None = None  # the worker's position after the batch
+        self.snapshot: GeneratorSnapshot | None = None  # the worker's position after the batch
         self._wake = wake
         self._batch: Any = None
         self._error: BaseException | None = None
@@ -50,11 +50,11 @@ class Task:
         *,
         mark: Mark | None = None,
         account: Account | None = None,
-        behind: GeneratorSnapshot | None = None,
+        snapshot: GeneratorSnapshot | None = None,
         is_end_of_stream: bool = False,
     ) -> None:
         self._batch, self._error, self.mark, self.account = batch, error, mark, account
-        self.behind = behind
+        self.snapshot = snapshot
         self.is_end_of_stream = is_end_of_stream
         self.is_done = True
         self._wake()

@@ -29,7 +29,7 @@ from fastload._images._tally import ImageTally
 from fastload._iteration.threads._counters import ThreadCounters
 from fastload._iteration.threads._fetcher import BatchFetcher, EndOfStreamError, FetcherFactory
 from fastload._iteration.threads._gil_watch import GilWatch
-from fastload._iteration.threads._resume_point import ResumePoint, WorkerPlaces
+from fastload._iteration.threads._resume_point import ResumePoint, WorkerPosition
 from fastload._iteration.threads._task import AbandonedError, Task
 from fastload._iteration.threads._worker_draws import GeneratorSnapshot, WorkerDraws, WorkerStart
 from fastload._pillow._decode_image import keeping
@@ -136,7 +136,7 @@ class Worker:
         self._images = ImageTally()
         self._problem: WorkerProblem | None = None  # the reason why no batch can be made
         self._draws = WorkerDraws(self.generators, own, keeps_held=own.is_copied) if plan.is_in_order else None
-        self._places: WorkerPlaces | None = None
+        self._position: WorkerPosition | None = None
         self._state_error: StateError | None = None
 
     def prepare(self, until_end: contextlib.ExitStack) -> None:
@@ -163,7 +163,7 @@ class Worker:
                     self._draws.begin(None, "")
                 else:
                     self._draws.begin(resume_point.saved, resume_point.field)
-                self._places = WorkerPlaces(self._draws, fetcher)
+                self._position = WorkerPosition(self._draws, fetcher)
         except BaseException as error:  # noqa: BLE001 - a thread has no caller
             self._fail(error)
 
@@ -177,22 +177,22 @@ class Worker:
         if isinstance(error, StateError):
             self._state_error = StateError(error.field, error.problem, error.next_step)
 
-    def begin_epoch(self, beginning: WorkerStart) -> None:
+    def begin_epoch(self, start: WorkerStart) -> None:
         """Begins an epoch and reports the worker's position then."""
         snapshot, is_stateful = None, False
         try:
-            if self._problem is not None or self._places is None:  # no batch, or none that depends on others
+            if self._problem is not None or self._position is None:  # no batch, or none that depends on others
                 snapshot = None if self._draws is None else self._draws.copy(is_after_batch=False)
             else:
                 self._plan.order.enter()
                 with self.generators.entered():
-                    resume_point = self._resume_point if beginning.epoch == 1 else None
-                    snapshot = self._places.begin_epoch(beginning.key, beginning.epoch, resume_point)
+                    resume_point = self._resume_point if start.epoch == 1 else None
+                    snapshot = self._position.begin_epoch(start.key, start.epoch, resume_point)
                 is_stateful = self._own.fetcher.is_stateful
         except BaseException as error:  # noqa: BLE001 - a thread has no caller
             self._fail(error)
         finally:
-            beginning.finish(snapshot, self._state_error, is_stateful=is_stateful)
+            start.finish(snapshot, self._state_error, is_stateful=is_stateful)
 
     def _make_stream(self) -> RandomStream:
         if self._plan.rng == "sample":
@@ -218,29 +218,29 @@ class Worker:
                     self._plan.counters.add(self._images.take())
             batch = batch if self._plan.pin is None else self._plan.pin(batch)
             mark, snapshot = self._plan.order.mark(batch), self._snapshot_after(task)
-            task.finish(batch, mark=mark, account=fetcher.take_account(), behind=snapshot)
+            task.finish(batch, mark=mark, account=fetcher.take_account(), snapshot=snapshot)
         except AbandonedError:
             pass
         except EndOfStreamError:
-            task.finish(behind=self._snapshot_after(task, is_end=True), is_end_of_stream=True)
+            task.finish(snapshot=self._snapshot_after(task, is_end=True), is_end_of_stream=True)
         except BaseException as error:  # noqa: BLE001 - a thread has no caller; the error goes with the batch
             words, account = as_worker_raises(error, task.worker_id), self._own.fetcher.take_account()
-            task.finish(error=words, account=account, behind=self._snapshot_after(task))
+            task.finish(error=words, account=account, snapshot=self._snapshot_after(task))
             del words
         finally:
             del task  # its error refers to this frame
 
     def _snapshot_after(self, task: Task, *, is_end: bool = False) -> GeneratorSnapshot | None:
         """Returns the worker's position after the task; None: no state may begin there."""
-        if self._places is None:
+        if self._position is None:
             return None
         with self.generators.entered():
-            return self._places.behind_end() if is_end else self._places.behind_batch(is_asked=task.is_asked)
+            return self._position.after_end() if is_end else self._position.after_batch(is_asked=task.is_asked)
 
     def let_go(self) -> None:
         """Ends the worker's objects. Call it last, in the thread."""
         self._own.end()
-        self._places = None
+        self._position = None
         del self.globals  # get_worker_info() refers to the dataset
 
     @property
@@ -323,7 +323,7 @@ class WorkerThread(DaemonThread):
             if self._copies is not None:
                 self._copies.end()
             self._copies = None
-            self._lose_beginnings()
+            self._lose_starts()
 
     def _call(self, method: Callable[..., None], *arguments: Any) -> None:
         """Calls `method` with the worker's globals and context; does nothing if the group was collected."""
@@ -336,7 +336,7 @@ class WorkerThread(DaemonThread):
             set_worker_globals(None)
             del worker, arguments  # a task keeps its error, and the error keeps this frame
 
-    def _lose_beginnings(self) -> None:
+    def _lose_starts(self) -> None:
         """Wakes the callers that wait for an epoch to begin: the thread has ended."""
         with contextlib.suppress(queue.Empty):
             while True:

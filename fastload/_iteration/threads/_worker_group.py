@@ -59,7 +59,7 @@ class WorkerGroup:
         self._ready: queue.SimpleQueue[None] = queue.SimpleQueue()
         report_ready = functools.partial(self._ready.put, None)
         self._workers = [Worker(plan, number, own, lambda: stop.is_ending) for number, own in enumerate(objects)]
-        self.beginnings: list[WorkerStart] = []  # of the epoch, one for each worker
+        self.starts: list[WorkerStart] = []  # of the epoch, one for each worker
         self.threads = [
             WorkerThread(stop, worker, self.thread_state, plan.counters, report_ready) for worker in self._workers
         ]
@@ -96,12 +96,12 @@ class WorkerGroup:
 
     def _begin_epoch(self, key: RandomKey) -> None:
         """Asks each thread to begin the epoch and to report its position then."""
-        self.beginnings = [WorkerStart(key, self._epoch, worker) for worker in self._workers]
-        for tasks, beginning in zip(self.stop.tasks, self.beginnings, strict=True):
-            tasks.put(beginning)
+        self.starts = [WorkerStart(key, self._epoch, worker) for worker in self._workers]
+        for tasks, start in zip(self.stop.tasks, self.starts, strict=True):
+            tasks.put(start)
         if self.is_ending:  # the threads may have ended before
-            for beginning in self.beginnings:
-                beginning.finish(None)
+            for start in self.starts:
+                start.finish(None)
 
     @property
     def is_running(self) -> bool:
