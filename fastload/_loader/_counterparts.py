@@ -1,4 +1,4 @@
-"""Copies of a loader as an object of torch's class or of fastload's."""
+"""Copies of a loader as an object of torch's class or of fastload's, and a description of either."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from fastload._loader._arguments import arguments_of
 from fastload._loader._current import CurrentLoader
+from fastload._loader._explanation import describe
 from fastload._loader._loader import DataLoader
 from fastload._process._config import TorchDataLoader
 
@@ -39,6 +40,11 @@ def fastload_counterpart(loader: TorchDataLoader[Any], rng: str | None = None, *
 def as_fastload(loader: TorchDataLoader[Any]) -> DataLoader[Any]:
     """Returns the loader itself, or fastload's DataLoader with the arguments of torch's."""
     return loader if isinstance(loader, DataLoader) else fastload_counterpart(loader)
+
+
+def described(loader: TorchDataLoader[Any]) -> str:
+    """Describes a loader of either class in one line, as repr() does for fastload's."""
+    return repr(loader) if isinstance(loader, DataLoader) else describe(loader, None)
 
 
 def without_cache(loader: DataLoader[Any]) -> DataLoader[Any]:

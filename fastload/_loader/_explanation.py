@@ -1,11 +1,27 @@
-"""The result of explain(): its text and the same content as fields."""
+"""Descriptions of a loader: the result of explain(), as text and as fields, and the line that repr() returns."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sized
+from typing import Any, NamedTuple, cast
 
+from fastload._decode_cache._cache import is_of_pixels
+from fastload._delivery._device import is_host
 from fastload._display._table import Table
-from fastload._planning._verdicts import StageVerdict
+from fastload._display._units import counted
+from fastload._images._array_dataset import ArrayDataset, holds_array
+from fastload._images._opener import is_registered
+from fastload._iteration._settings import LoaderSettings
+from fastload._loader._current import CurrentLoader
+from fastload._loader._resuming import state_rows
+from fastload._planning._advice import advice
+from fastload._planning._plan import LoaderPlan
+from fastload._planning._verdicts import Mode, StageVerdict, gil_advice
+from fastload._process._config import TorchDataLoader
+from fastload._workers._worker_objects import sharing_rows
+
+# len() of their classes is a quick look-up; len() of a user's class may read files, or raise.
+_QUICK_PACKAGES = frozenset({"builtins", "fastload", "torch", "torchvision"})
 
 
 class ExplanationRow(NamedTuple):
@@ -46,7 +62,7 @@ class Explanation(str):
     verdict: str
     rows: tuple[ExplanationRow, ...]
 
-    def __new__(cls, text: str, rows: tuple[ExplanationRow, ...] = ()) -> Explanation:
+    def __new__(cls, text: str, rows: tuple[ExplanationRow, ...]) -> Explanation:
         self = super().__new__(cls, text)
         self.verdict, self.rows = text.partition("\n")[0], rows
         return self
@@ -76,12 +92,144 @@ class Explanation(str):
         return Table(self.verdict, cells, head=("stage", "what", "native, or why not")).html()
 
 
-def explanation_of(verdict: str, *rows: StageVerdict | str) -> Explanation:
-    """Makes an explanation of its rows. A row that is text is a remark: its stage in ten columns, a blank, its text."""
+def explain_loader(now: CurrentLoader, plan: LoaderPlan) -> Explanation:
+    """Explains stage by stage how `plan` loads."""
+    by = _makers(now)
+    rows: list[StageVerdict | str] = [*plan.verdicts]
+    hints: list[str] = []
+    if plan.mode is Mode.PYTHON and _is_array_native(now):
+        verdict = f"partly native: samples are made natively of the data set's array, {by}"
+        num_samples = len(cast(Sized, now.loader.dataset))
+        rows[0] = StageVerdict("source", f"{type(now.loader.dataset).__name__}, {num_samples} samples in an array")
+    else:
+        verdict = {
+            Mode.NATIVE: f"native: batches are read, decoded and transformed {by}",
+            Mode.PARTLY_NATIVE: f"partly native: samples are {_native_work(plan)}, {by}",
+            Mode.PYTHON: f"not native: samples are loaded in Python, {by}",
+            Mode.TORCH: "not native: torch's own iterator runs, unchanged",
+        }[Mode.PYTHON if now.is_of_processes else plan.mode]
+        rows += [*_image_rows(now, plan.mode), *_cache_rows(now, plan)]
+        hints += advice(now.loader, plan.mode, plan.source, plan.transform)
+        hints += filter(None, [gil_advice(now.kept.stats())])
+    rows += [*_sharing_rows(now, plan.mode), *_device_rows(now, plan.mode), *state_rows(now, plan.mode), *hints]
     return Explanation("\n".join([verdict, *(f"  {row}" for row in rows)]), tuple(map(_row_of, rows)))
 
 
 def _row_of(row: StageVerdict | str) -> ExplanationRow:
+    """Converts a row; a text is a remark: its stage in ten columns, a blank, what it says."""
     if isinstance(row, StageVerdict):
         return ExplanationRow(row.stage, row.what, row.reason, row.reason is None)
     return ExplanationRow(row[:10].strip(), row[11:], None, None)
+
+
+def _makers(now: CurrentLoader) -> str:
+    number = now.loader.num_workers
+    if now.is_of_processes:
+        return f"by torch's worker processes: {number}"
+    return {0: "in the calling thread", 1: "by one thread"}.get(number, f"by {number} threads")
+
+
+def _is_array_native(now: CurrentLoader) -> bool:
+    """Returns whether the workers make samples from an array without the Python code of torchvision's data set."""
+    is_known = now.loader.num_workers > 0 and now.images_obstacle() is None and holds_array(now.loader.dataset)
+    return is_known and ArrayDataset(now.loader.dataset).is_native()
+
+
+def _image_rows(now: CurrentLoader, mode: Mode) -> list[str]:
+    if mode is not Mode.PYTHON and not now.is_of_processes:
+        return []
+    reason = now.images_obstacle()
+    what = f"decoded by Pillow ({reason})" if reason else "decoded natively as your code asks for them"
+    if reason is None and now.loader.num_workers == 0 and not is_registered():
+        what = "decoded by Pillow in the calling thread; natively with num_workers=1 or more"
+    return [f"{'images':<10} JPEG files that Pillow opens: {what}"]
+
+
+def _cache_rows(now: CurrentLoader, plan: LoaderPlan) -> list[StageVerdict]:
+    mode, setting = plan.mode, now.cache_setting(plan)
+    if is_of_pixels(setting) and (why := plan.why_no_pixels()) is not None:
+        return [StageVerdict("cache", "pixels", f"iter() raises a ValueError, as {why}")]
+    is_native = mode in (Mode.NATIVE, Mode.PARTLY_NATIVE)
+    opens_natively = mode is Mode.PYTHON and now.loader.num_workers > 0 and now.images_obstacle() is None
+    if setting is None or not (is_native or opens_natively):
+        return []
+    return [StageVerdict("cache", *now.kept.cache.describe(setting))]
+
+
+def _sharing_rows(now: CurrentLoader, mode: Mode) -> list[str]:
+    if now.loader.num_workers == 0 or mode not in (Mode.PYTHON, Mode.PARTLY_NATIVE):
+        return []
+    return sharing_rows(now.arguments.code, copied=now.settings.copy)
+
+
+def _device_rows(now: CurrentLoader, mode: Mode) -> list[str]:
+    rows, device = [], now.settings.device
+    if not is_host(device):
+        how = "pixels are copied, and converted there" if mode is Mode.NATIVE else "batches are pinned and copied"
+        rows.append(f"{'device':<10} {getattr(device, 'name', device)}: {how} on fastload's stream")
+    if now.settings.device_transform is not None:
+        rows.append(f"{'device':<10} device_transform: called with each batch")
+    return rows
+
+
+def _native_work(plan: LoaderPlan) -> str:
+    """Describes what native code does with samples that Python finishes, and what is left to Python."""
+    if plan.transform is not None and plan.transform.stages and plan.transform.native_count == 0:
+        return "read and decoded natively, then transformed in Python"
+    return "read, decoded and transformed natively, then finished in Python"
+
+
+def describe(loader: TorchDataLoader[Any], settings: LoaderSettings | None) -> str:
+    """Describes a loader in one line, from its attributes only: it plans nothing and calls no user code.
+
+    Args:
+        loader: A loader of fastload's or torch's class.
+        settings: The settings of fastload's loader; None for torch's.
+    """
+    kind = "processes" if settings is None else settings.workers
+    parts = [_data(loader.dataset), *_batches(loader), _workers(loader.num_workers, kind)]
+    if settings is not None and settings.steps is not None:
+        parts.append(f"steps={settings.steps}")
+    if settings is not None and not is_host(settings.device):
+        parts.append(f"device={str(getattr(settings.device, 'name', settings.device))!r}")
+    if settings is not None and settings.rng != "torch":
+        parts.append(f"rng={settings.rng!r}" + ("" if settings.seed is None else f", seed={settings.seed}"))
+    return f"<{_name(type(loader))}: {', '.join(parts)}>"
+
+
+def _name(kind: type) -> str:
+    package = kind.__module__.partition(".")[0]
+    return {"fastload": "fastload.DataLoader", "torch": "torch.utils.data.DataLoader"}.get(package, kind.__qualname__)
+
+
+def _data(dataset: object) -> str:
+    name = type(dataset).__qualname__
+    is_quick = getattr(type(dataset), "__len__", None) is not None and _package_of_len(dataset) in _QUICK_PACKAGES
+    if not is_quick:
+        return name
+    try:
+        return f"{name} of {counted(len(cast(Sized, dataset)), 'sample')}"
+    except Exception:  # noqa: BLE001 - torch's classes call the user's objects inside them
+        return name
+
+
+def _package_of_len(dataset: object) -> str:
+    for base in type(dataset).__mro__:
+        if "__len__" in vars(base):
+            return str(base.__module__).partition(".")[0]
+    return ""
+
+
+def _batches(loader: TorchDataLoader[Any]) -> list[str]:
+    if loader.batch_size is not None:
+        return [f"batch_size={loader.batch_size}"]
+    sampler = loader.batch_sampler
+    return ["batch_size=None"] if sampler is None else [f"batch_sampler={type(sampler).__qualname__}"]
+
+
+def _workers(number: int, kind: str) -> str:
+    if number == 0:
+        return "no workers"
+    if kind == "processes":
+        return counted(number, "process", "processes")
+    return counted(number, "thread")

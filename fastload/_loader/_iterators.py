@@ -27,9 +27,9 @@ from fastload._iteration.threads._maker import WorkerMaker
 from fastload._iteration.threads._native_part_fetcher import NativePartFetcher
 from fastload._iteration.threads._thread_plan import ThreadPlan
 from fastload._loader._current import CurrentLoader
+from fastload._loader._explanation import explain_loader
 from fastload._loader._obstacles import OF_PROCESSES, OF_TORCHS
 from fastload._loader._resuming import check_not_resumed, checked_resume_point, requirements_of
-from fastload._loader._rows import explain_loader
 from fastload._pillow import _pillow
 from fastload._planning._native_plans import NativePlan
 from fastload._planning._plan import LoaderPlan

@@ -31,8 +31,7 @@ from fastload._loader._addresses import (
 )
 from fastload._loader._at_rest import recent_loaders
 from fastload._loader._current import CurrentLoader
-from fastload._loader._description import describe
-from fastload._loader._explanation import Explanation
+from fastload._loader._explanation import Explanation, describe, explain_loader
 from fastload._loader._iterators import native_plan_of, new_iterator
 from fastload._loader._resuming import (
     follow_sampler,
@@ -41,7 +40,6 @@ from fastload._loader._resuming import (
     state_of,
     take_begun,
 )
-from fastload._loader._rows import explain_loader
 from fastload._loader._state import LoaderState, NextEpoch
 from fastload._loader._steps import StepsIterator
 from fastload._pillow._decode_image import pil_loader
