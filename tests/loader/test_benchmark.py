@@ -16,7 +16,7 @@ import torch.utils.data
 from torchvision.datasets import ImageFolder
 
 import fastload
-from fastload._tools.benchmark._sample_count import SampleCount
+from fastload._tools.benchmark._benchmark import SampleCount
 
 KINDS = {
     "fastload": {"num_workers": 2},
