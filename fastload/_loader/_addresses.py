@@ -5,9 +5,8 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import torch
 from torch.utils.data import BatchSampler, SequentialSampler
 
@@ -25,13 +24,11 @@ from fastload._process._interrupts import append_result, is_interrupt
 from fastload.samplers._draw_numbers import (
     DrawNumbers,
     NumberedBatches,
-    Numbers,
     first_number_of,
     numbers_of,
     size_of,
 )
 from fastload.samplers._index_array import BadIndicesError, IndexBatch
-from fastload.samplers._lowering import lower_batch_sampler
 from fastload.samplers._resting import epoch_holder, kind_of, sharded_of
 
 # The class that makes a loader.
@@ -87,14 +84,29 @@ class _Part:
         return self._iterator.batch_report()
 
 
-def check_address(name: str, epoch: int | None, state: Any) -> None:
-    """Raises ValueError unless method `name` got either an epoch or a state."""
-    if (epoch is None) == (state is None):
-        raise ValueError(f"{name}() takes either an epoch or a state: pass one of them")
+def batches_at(
+    now: CurrentLoader, kind: Kind, epoch: int | None, step: int | None, stop: int | None, state: dict[str, Any] | None
+) -> AddressedBatches:
+    """Returns what DataLoader.at() returns; `kind` makes loaders."""
+    if epoch is not None and state is None:
+        return _batches_of_epoch(now, kind, epoch, 0 if step is None else step, stop)
+    if state is not None and epoch is None:
+        return _batches_of_state(now, kind, state, step, stop)
+    raise ValueError("at() takes either an epoch or a state: pass one of them")
 
 
-def batches_of_epoch(now: CurrentLoader, kind: Kind, epoch: int, step: int, stop: int | None) -> AddressedBatches:
-    """Returns what DataLoader.at() returns for an epoch."""
+def sample_at(
+    now: CurrentLoader, kind: Kind, index: int, epoch: int | None, step: int | None, state: dict[str, Any] | None
+) -> tuple[Any, SampleReport]:
+    """Returns what DataLoader.replay() returns; `kind` makes loaders."""
+    if epoch is not None and state is None:
+        return _sample_of_epoch(now, kind, index, epoch, step)
+    if state is not None and epoch is None:
+        return _sample_of_state(now, kind, index, state, step)
+    raise ValueError("replay() takes either an epoch or a state: pass one of them")
+
+
+def _batches_of_epoch(now: CurrentLoader, kind: Kind, epoch: int, step: int, stop: int | None) -> AddressedBatches:
     _check_seeded(now, f"epoch {epoch}")
     index_sampler = _sampler_of_epoch(now, epoch)
     step, stop = _range_of(step, stop, 0, len(index_sampler))
@@ -104,10 +116,9 @@ def batches_of_epoch(now: CurrentLoader, kind: Kind, epoch: int, step: int, stop
     )
 
 
-def batches_of_state(
+def _batches_of_state(
     now: CurrentLoader, kind: Kind, state: dict[str, Any], step: int | None, stop: int | None
 ) -> AddressedBatches:
-    """Returns what DataLoader.at() returns for the epoch of a saved state."""
     detached, position = _checked_detached_at(now, kind, state)
     step, stop = _range_of(
         position if step is None else step, stop, position, len(CurrentLoader(detached).index_sampler)
@@ -159,32 +170,12 @@ def _part_of(index_sampler: Any, step: int, stop: int) -> list[Any]:
     return NumberedBatches(part, DrawNumbers(numbers.first + numbers.stride * size * step, numbers.stride), size)
 
 
-def _numbers_of_first(batches: list[Any]) -> Numbers | None:
-    numbers = numbers_of(batches)
-    return None if numbers is None else numbers.of(0, len(batches[0]))
-
-
-class _Sampled(NamedTuple):
-    """Batches of indices, in the form of a loader with a batch sampler."""
-
-    batch_sampler: list[Any]
-
-
-def _lowered(batches: list[Any]) -> IndexBatch | BadIndicesError:
-    order = lower_batch_sampler(_Sampled(batches))
-    given: list[IndexBatch | BadIndicesError] = []
-    assert order is not None, "there are batches"
-    order.give(given)
-    return given[0]
-
-
-def sample_of_epoch(
+def _sample_of_epoch(
     now: CurrentLoader, kind: Kind, index: int, epoch: int, step: int | None
 ) -> tuple[Any, SampleReport]:
-    """Returns what DataLoader.replay() returns for an epoch."""
     _check_seeded(now, f"sample {index} of epoch {epoch}")
-    _check_epoch(epoch)
-    _check_index(now, index)
+    _check_int("epoch", epoch, 0, 2**63)
+    _check_int("index", index, 0, _num_samples(now))
     number = _number_in_epoch(now, index, epoch, step)
     alone = [[index]] if number is None else NumberedBatches([[index]], DrawNumbers(number, 0), 1)
     iterator = iter(_detached_seeded(now, kind, epoch, **_NO_SAMPLER, batch_sampler=alone, **_NO_WORKERS))
@@ -201,11 +192,11 @@ def _number_in_epoch(now: CurrentLoader, index: int, epoch: int, step: int | Non
     if step is not None:
         _check_step(step, 0, len(index_sampler))
         part = _part_of(index_sampler, step, step + 1)
-        position = _position_in(_lowered(part), index, _num_samples(now))
-        if position is None:
+        positions = (at for at, given in enumerate(part[0]) if given % _num_samples(now) == index)
+        if (position := next(positions, None)) is None:
             raise ValueError(_not_in_batch(index, step, epoch))
-        numbers = _numbers_of_first(part)
-        return None if numbers is None else int(numbers[position])
+        numbers = numbers_of(part)
+        return None if numbers is None else int(numbers.of(position, 1)[0])
     sharded = sharded_of(index_sampler)
     assert sharded is not None, "it is the only sampler that draws in a known order"
     number = first_number_of(sharded, index, epoch)
@@ -214,12 +205,11 @@ def _number_in_epoch(now: CurrentLoader, index: int, epoch: int, step: int | Non
     return number
 
 
-def sample_of_state(
+def _sample_of_state(
     now: CurrentLoader, kind: Kind, index: int, state: dict[str, Any], step: int | None
 ) -> tuple[Any, SampleReport]:
-    """Returns what DataLoader.replay() returns for the epoch of a saved state."""
     detached, position = _checked_detached_at(now, kind, state)
-    _check_index(now, index)
+    _check_int("index", index, 0, _num_samples(now))
     saved = _saved_in(detached)
     if saved.moment != "in an epoch":
         raise ValueError(
@@ -230,7 +220,7 @@ def sample_of_state(
         step = _step_of(detached, index)
     _check_step(step, position, len(CurrentLoader(detached).index_sampler))
     with torch.random.fork_rng(devices=()):  # without workers, batches draw from the program's generator
-        iterator: Any = iter(batches_of_state(now, kind, state, step, step + 1))
+        iterator: Any = iter(_batches_of_state(now, kind, state, step, step + 1))
         try:
             batch = next(iterator)
         except SampleError as error:
@@ -258,19 +248,13 @@ def _step_of(detached: Any, index: int) -> int:
         order.give(given)
         if not given:
             break
-        if _position_in(given[0], index, len(detached.dataset)) is not None:
+        indices = given[0].before if isinstance(given[0], BadIndicesError) else given[0]
+        if index in indices % len(detached.dataset):
             return step
     raise ValueError(
         f"sample {index} is not in epoch {saved.epoch} from batch {saved.position} on, the position of the state: pass "
         "an earlier state of that epoch"
     )
-
-
-def _position_in(given: IndexBatch | BadIndicesError, index: int, num_samples: int) -> int | None:
-    """Returns the first position of a sample in a batch; None if the batch does not have it."""
-    indices = given.before if isinstance(given, BadIndicesError) else given
-    positions = np.flatnonzero(indices % num_samples == index)
-    return int(positions[0]) if len(positions) else None
 
 
 def _not_in_batch(index: int, step: int, epoch: int) -> str:
@@ -284,12 +268,6 @@ def _sample_at(batch: Any, row: int) -> tuple[Any, int]:
     return image, int(labels[row])
 
 
-def _check_index(now: CurrentLoader, index: int) -> None:
-    number = _num_samples(now)
-    if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < number:
-        raise ValueError(f"index must be an int in [0, {number}), got {index!r}")
-
-
 # Arguments for a loader with a batch sampler, and for one without workers.
 _NO_SAMPLER = {"sampler": None, "batch_size": 1, "drop_last": False}
 _NO_WORKERS = {"num_workers": 0, "prefetch_factor": None, "multiprocessing_context": None, "timeout": 0}
@@ -297,27 +275,11 @@ _NO_WORKERS = {"num_workers": 0, "prefetch_factor": None, "multiprocessing_conte
 
 def _check_seeded(now: CurrentLoader, what: str) -> None:
     """Raises ValueError if a random transform depends on more than seed, epoch and sample."""
-    _native_plan_of(now, what)
-    problem = _problem_of_draws(now)
-    if problem is not None:
+    is_random = any(view.is_random for view in _native_plan_of(now, what).views)
+    rng, seed = now.settings.rng, now.settings.seed
+    if is_random and not now.settings.is_seeded:
+        problem = f"with rng={rng!r} and seed={seed!r} the draws of random transforms are not known"
         raise ValueError(f"{what} cannot be made again: {problem}. {_SEEDED}{_SAVED}")
-
-
-def _problem_of_draws(now: CurrentLoader) -> str | None:
-    """Returns why the draws of a native loader are not a function of seed, epoch and sample; None if they are."""
-    settings = now.settings
-    if settings.is_seeded or not any(view.is_random for view in _native_plan_of(now, "an epoch").views):
-        return None
-    return f"with rng={settings.rng!r} and seed={settings.seed!r} the draws of random transforms are not known"
-
-
-def _problem_of_order(now: CurrentLoader) -> str | None:
-    """Returns why the order of an epoch is not a function of seed and epoch; None if it is."""
-    sharded = sharded_of(now.index_sampler)
-    if kind_of(now.index_sampler) in ("fixed", "distributed") or (sharded is not None and not sharded._infinite):
-        return None
-    sampler = getattr(now.index_sampler, "sampler", now.index_sampler)
-    return f"a {type(sampler).__name__} draws the order of each epoch"
 
 
 def _native_plan_of(now: CurrentLoader, what: str) -> NativePlan:
@@ -330,20 +292,18 @@ def _native_plan_of(now: CurrentLoader, what: str) -> NativePlan:
 
 def _sampler_of_epoch(now: CurrentLoader, epoch: int) -> Any:
     """Returns a separate sampler that gives the order of that epoch. Raises ValueError if the order is not known."""
-    _check_epoch(epoch)
-    problem = _problem_of_order(now)
-    if problem is not None:
+    _check_int("epoch", epoch, 0, 2**63)
+    sharded = sharded_of(now.index_sampler)
+    is_known = kind_of(now.index_sampler) in ("fixed", "distributed")
+    if not is_known and (sharded is None or sharded._infinite):
+        sampler = type(getattr(now.index_sampler, "sampler", now.index_sampler)).__name__
+        problem = f"a {sampler} draws the order of each epoch"
         raise ValueError(f"epoch {epoch} cannot be made again: {problem}. {_ORDERED}{_SAVED}")
     index_sampler = _copied_sampler(now.index_sampler)
     holder = epoch_holder(index_sampler)
     if holder is not None:
         holder.set_epoch(epoch)
     return index_sampler
-
-
-def _check_epoch(epoch: int) -> None:
-    if isinstance(epoch, bool) or not isinstance(epoch, int) or not 0 <= epoch < 2**63:
-        raise ValueError(f"epoch must be an int in [0, 2**63), got {epoch!r}")
 
 
 def _copied_sampler(index_sampler: Any) -> Any:
@@ -354,12 +314,15 @@ def _copied_sampler(index_sampler: Any) -> Any:
     return copy.copy(index_sampler)
 
 
+def _check_int(name: str, value: int, first: int, end: int, meaning: str = "") -> None:
+    """Raises ValueError if an argument is not an int in [first, end)."""
+    if isinstance(value, bool) or not isinstance(value, int) or not first <= value < end:
+        shown = "2**63" if end == 2**63 else end
+        raise ValueError(f"{name} must be an int in [{first}, {shown}){meaning}, got {value!r}")
+
+
 def _check_step(step: int, first: int, length: int) -> None:
-    """Raises ValueError if `step` is not the number of a batch in [first, length)."""
-    if isinstance(step, bool) or not isinstance(step, int) or not first <= step < length:
-        raise ValueError(
-            f"step must be an int in [{first}, {length}), the available batches of the epoch, got {step!r}"
-        )
+    _check_int("step", step, first, length, ", the available batches of the epoch")
 
 
 def _range_of(step: int, stop: int | None, first: int, length: int) -> tuple[int, int]:

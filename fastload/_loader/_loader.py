@@ -21,14 +21,7 @@ from fastload._display._stats import LoaderStats
 from fastload._iteration._iterator import EpochIterator
 from fastload._iteration._settings import LoaderSettings, check_settings
 from fastload._iteration.native._report import SampleReport
-from fastload._loader._addresses import (
-    AddressedBatches,
-    batches_of_epoch,
-    batches_of_state,
-    check_address,
-    sample_of_epoch,
-    sample_of_state,
-)
+from fastload._loader._addresses import AddressedBatches, batches_at, sample_at
 from fastload._loader._at_rest import recent_loaders
 from fastload._loader._current import CurrentLoader
 from fastload._loader._explanation import Explanation, describe, explain_loader
@@ -483,11 +476,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             >>> torch.equal(images, batches[2][0])
             True
         """
-        check_address("at", epoch, state)
-        if state is not None:
-            return batches_of_state(CurrentLoader(self), DataLoader, state, step, stop)
-        assert epoch is not None, "check_address() has checked it"
-        return batches_of_epoch(CurrentLoader(self), DataLoader, epoch, 0 if step is None else step, stop)
+        return batches_at(CurrentLoader(self), DataLoader, epoch, step, stop, state)
 
     def replay(
         self,
@@ -527,11 +516,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             >>> torch.equal(sample[0], images[3]), report.index
             (True, 3)
         """
-        check_address("replay", epoch, state)
-        if state is not None:
-            return sample_of_state(CurrentLoader(self), DataLoader, index, state, step)
-        assert epoch is not None, "check_address() has checked it"
-        return sample_of_epoch(CurrentLoader(self), DataLoader, index, epoch, step)
+        return sample_at(CurrentLoader(self), DataLoader, index, epoch, step, state)
 
     # ---- looking at it and ending it -------------------------------------------------------------------------------
 
