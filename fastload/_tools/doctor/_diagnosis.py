@@ -1,4 +1,11 @@
-"""Finds the limit of a loader, in one sentence, and the change to make."""
+"""Finds the limit of a loader, in one sentence, and the change to make.
+
+Note [limits]
+One worker alone gives r samples/s and costs c seconds of CPU time for each. So n threads give at most n * r, and p
+processors at most p / c, whatever the number of threads. Threads that run Python take turns with the GIL: if n threads
+gave clearly less than both limits, and found the GIL held, then their rate is the limit of the GIL. If native code
+waits for files, it reads several files at a time, and the rate of n threads grows with that number.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fastload._display._units import in_bytes, in_percent, in_seconds
-from fastload._tools.doctor._limits import Limits
 from fastload._tools.doctor._measure import Measured
 
 # The name of each stage in a sentence.
@@ -30,6 +36,70 @@ _SAMPLER_SHARE = 0.3
 _POOL_SHARE = 0.2
 _MOST_WORKERS = 64
 _WAITING = 0.6  # a waiting thread uses a smaller share of the processor
+_BUSY_GIL_SHARE = 0.25
+_CLEARLY_LESS = 0.8
+_READ_SHARE = 0.5
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The rates in samples/s that limit a loader.
+
+    Attributes:
+        of_one: Rate of one worker alone.
+        of_processors: Rate of all processors, whatever the number of workers.
+        of_gil: Rate of threads that take turns with the GIL; infinite if they do not, and for processes.
+        of_step: Rate of the training steps; infinite if the step is unknown.
+        waits_for_files: Whether native code waits for files most of the time.
+    """
+
+    of_one: float
+    of_processors: float
+    of_gil: float
+    of_step: float
+    waits_for_files: bool = False
+
+    def of_workers(self, number: int) -> float:
+        """Returns the rate of this number of workers, with the training steps."""
+        return min(self._without_limits(number), self.of_processors, self.of_gil, self.of_step)
+
+    def enough_workers(self, most: int) -> int:
+        """Returns the smallest number of workers that reaches the next limit; `most` if none does."""
+        goal = min(self.of_processors, self.of_gil, self.of_step)
+        return next((number for number in range(1, most) if self._without_limits(number) >= goal), most)
+
+    def _without_limits(self, number: int) -> float:
+        share = _reads_at_a_time(number) / _reads_at_a_time(1) if self.waits_for_files else number
+        return self.of_one * share
+
+
+def find_limits(one: Measured, several: Measured | None, processors: float, step_seconds: float | None) -> Limits:
+    """Computes the limits from measurements without a training step.
+
+    Args:
+        one: Measurement of one worker.
+        several: Measurement of two or more threads; None if the loader has no Python threads.
+        processors: Number of processors' worth of time that is available.
+        step_seconds: Length of a training step; None if unknown.
+    """
+    of_processors = processors / one.cpu_seconds
+    of_gil = float("inf")
+    if several is not None and several.gil_held_share >= _BUSY_GIL_SHARE:
+        without_gil = min(several.num_workers * one.samples_per_second, of_processors)
+        if several.samples_per_second < _CLEARLY_LESS * without_gil:
+            of_gil = several.samples_per_second
+    return Limits(
+        of_one=one.samples_per_second,
+        of_processors=of_processors,
+        of_gil=of_gil,
+        of_step=one.samples_per_batch / step_seconds if step_seconds else float("inf"),
+        waits_for_files=one.share_of("read") >= _READ_SHARE,
+    )
+
+
+def _reads_at_a_time(num_threads: int) -> float:
+    """Returns the reads at a time by readers, as in count_readers() of csrc/engine/engine.cpp, and by the threads."""
+    return min(max(6 * num_threads, 8), 64) + num_threads / 2
 
 
 @dataclass(frozen=True)
@@ -37,19 +107,17 @@ class Finding:
     """The limit of a loader.
 
     Attributes:
-        cause: One of "training step", "GIL", "collate_fn", "library threads", "sampler", "storage", "data set waits",
-            "too few workers", "processors" and "nothing".
+        cause: One of "training step", "library threads", "sampler", "GIL", "too few workers", "storage",
+            "data set waits", "processors" and "nothing".
         sentence: The limit and its size, in a sentence.
         change: The change to make; "" if no change of the loader helps.
         arguments: Arguments of the loader that make the change; None if arguments cannot make it.
-        predicted: Samples/s with the change; None if unknown, or if it takes a measurement to tell.
     """
 
     cause: str
     sentence: str
     change: str = ""
     arguments: Mapping[str, Any] | None = None
-    predicted: float | None = None
 
 
 @dataclass(frozen=True)
@@ -135,7 +203,7 @@ def _gil(evidence: Evidence) -> Finding | None:
     python = max(("collate", "tail", "dataset"), key=lambda stage: evidence.now.share_of(stage))
     share = in_percent(evidence.now.share_of(python), 1)
     return Finding(
-        "collate_fn" if python == "collate" else "GIL",
+        "GIL",
         f"The GIL limits: threads find it held {in_percent(evidence.now.gil_held_share, 1)} of the time, and "
         f"{_STAGES[python]} takes {share} of theirs.",
         f"workers='processes', num_workers={number}",
@@ -152,9 +220,7 @@ def _workers(evidence: Evidence) -> Finding | None:
     one = evidence.one
     waits = one.cpu_seconds < _WAITING * one.thread_seconds
     cause, what = "too few workers", "each keeps one processor busy"
-    if one.share_of("collate") >= _LARGE_SHARE:
-        cause, what = "collate_fn", f"collate_fn takes {in_percent(one.share_of('collate'), 1)} of their time"
-    elif limits.waits_for_files:
+    if limits.waits_for_files:
         cause, what = "storage", f"reading a file takes {in_seconds(one.stage_seconds['read'])}, most of their time"
     elif waits and one.share_of("dataset") >= _LARGE_SHARE:
         cause = "data set waits"
@@ -166,7 +232,6 @@ def _workers(evidence: Evidence) -> Finding | None:
         f"{have}: {what}, and {evidence.rate:,.0f} of about {predicted:,.0f} possible samples/s come.",
         f"num_workers={number}",
         {"num_workers": number},
-        predicted,
     )
 
 
@@ -175,20 +240,9 @@ def _processors(evidence: Evidence) -> Finding | None:
     if evidence.rate < 0.75 * limits.of_processors:
         return None
     largest = max(now.stage_seconds, key=lambda stage: now.stage_seconds[stage], default="")
-    share = now.share_of(largest)
-    busy = f", {in_percent(share, 1)} of the time with {_STAGES[largest]}" if largest else ""
-    sentence = f"The processors limit: all are busy{busy}."
-    if largest == "collate":
-        return Finding(
-            "collate_fn",
-            sentence,
-            "a cheaper collate_fn; collate_fn=list shows the possible gain",
-            {"collate_fn": list},
-            min(limits.of_step, evidence.rate / max(1 - share, 0.01)),
-        )
-    return Finding(
-        "processors", sentence, "; ".join(evidence.advice) or ("" if evidence.is_native else "see explain()")
-    )
+    busy = f", {in_percent(now.share_of(largest), 1)} of the time with {_STAGES[largest]}" if largest else ""
+    change = "; ".join(evidence.advice) or ("" if evidence.is_native else "see explain()")
+    return Finding("processors", f"The processors limit: all are busy{busy}.", change)
 
 
 def remarks(now: Measured, free_bytes: int) -> Iterator[str]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import itertools
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -16,8 +15,7 @@ from fastload._loader._counterparts import fastload_counterpart
 from fastload._loader._current import CurrentLoader
 from fastload._loader._loader import DataLoader
 from fastload._process._config import TorchDataLoader
-from fastload._tools.doctor._diagnosis import Evidence, Finding, find_cause, remarks
-from fastload._tools.doctor._limits import find_limits
+from fastload._tools.doctor._diagnosis import Evidence, Finding, find_cause, find_limits, remarks
 from fastload._tools.doctor._machine import examine_machine, find_pools, pools_of_one_thread
 from fastload._tools.doctor._measure import Measured, measure, measured_step_seconds
 from fastload._tools.doctor._report import DoctorReport
@@ -29,7 +27,6 @@ _TIMELINE_SECONDS = 8.0
 _SAMPLER_SECONDS = 0.5
 _SAMPLER_BATCHES = 200
 _ENOUGH_BATCHES = 10  # fewer batches of a loader in use do not show its step
-_MANY_FILES = 10_000
 
 
 def doctor(
@@ -51,7 +48,7 @@ def doctor(
         train_step: instead of step_seconds: a function that is called with some batches and timed. Default: the time
             between the batches of `loader` itself, if it is fastload's and has given ten of them; else the step is
             unknown, and only loading is judged.
-        seconds: length of each of the three to five measurements.
+        seconds: length of each measurement; there are at most five.
         progress: called with the name of each step before it begins.
 
     Returns:
@@ -118,33 +115,27 @@ class _Examination:
             pools=find_pools(),
         )
         before = now if not self._step_seconds else self._measured("with training steps", self._twin, with_step=True)
-        finding, after = self._tried(find_cause(evidence), processors)
+        finding = find_cause(evidence)
         return DoctorReport(
             loader=repr(self._twin),
             step_seconds=self._step_seconds,
             step_source=self._step_source,
             finding=finding,
             before=before,
-            after=after,
-            remarks=(*remarks(now, machine.free_bytes), *self._remarks_on_listing()),
+            after=self._tried(finding),
+            remarks=tuple(remarks(now, machine.free_bytes)),
             machine=machine,
             storage=storage,
             timeline=timeline,
         )
 
-    def _tried(self, finding: Finding, processors: float) -> tuple[Finding, Measured | None]:
-        """Returns the finding, and a measurement with its change if the change can be made here."""
-        if finding.arguments is None and (finding.cause != "library threads" or not finding.change):
-            return finding, None
-        arguments = finding.arguments or {}
-        with contextlib.nullcontext() if arguments else pools_of_one_thread():
-            if finding.predicted is None:
-                one = self._measured("one worker with the change", self._with(**{**arguments, "num_workers": 1}))
-                number = arguments.get("num_workers", self._loader.num_workers)
-                limits = find_limits(one, None, processors, self._step_seconds)
-                finding = dataclasses.replace(finding, predicted=limits.of_workers(number))
-            changed = self._with(**arguments)
-            return finding, self._measured(f"with {finding.change}", changed, with_step=True)
+    def _tried(self, finding: Finding) -> Measured | None:
+        """Measures the loader with the change; returns None if it cannot be made here."""
+        is_of_pools = finding.cause == "library threads" and bool(finding.change)
+        if finding.arguments is None and not is_of_pools:
+            return None
+        with pools_of_one_thread() if is_of_pools else contextlib.nullcontext():
+            return self._measured(f"with {finding.change}", self._with(**finding.arguments or {}), with_step=True)
 
     def _measured(self, what: str, loader: DataLoader[Any], *, with_step: bool = False) -> Measured:
         self._say(f"measuring {what}")
@@ -178,15 +169,6 @@ class _Examination:
             if time.perf_counter() - begin > _SAMPLER_SECONDS:
                 break
         return (time.perf_counter() - begin) / max(1, count)
-
-    def _remarks_on_listing(self) -> Iterator[str]:
-        dataset = self._loader.dataset
-        module = type(dataset).__module__
-        if module == "torchvision.datasets.folder" and len(dataset.samples) >= _MANY_FILES:  # type: ignore[attr-defined]
-            yield (
-                f"torchvision lists the folder of {len(dataset.samples):,} files at each start; "  # type: ignore[attr-defined]
-                "fastload.ImageFolder keeps an index"
-            )
 
 
 def _step_of(loader: TorchDataLoader[Any], step_seconds: float | None) -> tuple[float | None, str]:

@@ -24,22 +24,19 @@ class Machine:
     Attributes:
         available: Number of processors that this process may run on, by affinity.
         processors: Number of processors' worth of time, by affinity and control groups.
-        megahertz: Mean frequency of the processors at this moment; None if Linux does not tell.
         memory_bytes: Memory of the machine, or of the control group if that is less.
         free_bytes: The part of it that is available without swapping.
     """
 
     available: int
     processors: float
-    megahertz: float | None
     memory_bytes: int
     free_bytes: int
 
     def rows(self) -> Iterator[tuple[str, ...]]:
         """Yields the rows that show it."""
         quota = "" if self.processors == self.available else f", {self.processors:g} of them by control groups"
-        speed = "" if self.megahertz is None else f"{self.megahertz / 1000:.1f} GHz"
-        yield "machine", "processors", f"{self.available}{quota}", speed
+        yield "machine", "processors", f"{self.available}{quota}", ""
         yield "machine", "memory", in_bytes(self.memory_bytes), f"{in_bytes(self.free_bytes)} free"
 
 
@@ -50,25 +47,14 @@ def examine_machine(root: Path = Path("/")) -> Machine:
         root: Root of the file system; tests have their own.
     """
     total = total_memory(root)
-    free = _kilobytes(dict(_lines(root / "proc/meminfo", ":")).get("MemAvailable"))
-    frequencies = [float(value) for name, value in _lines(root / "proc/cpuinfo", ":") if name == "cpu MHz"]
+    lines = read_text(root / "proc/meminfo").splitlines()
+    free = sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
     return Machine(
         available=num_available(),
         processors=processor_quota(root),
-        megahertz=sum(frequencies) / len(frequencies) if frequencies else None,
         memory_bytes=total,
         free_bytes=min(free, total),
     )
-
-
-def _lines(path: Path, separator: str) -> Iterator[tuple[str, str]]:
-    for line in read_text(path).splitlines():
-        name, _, value = line.partition(separator)
-        yield name.strip(), value.strip()
-
-
-def _kilobytes(value: str | None) -> int:
-    return int(value.split()[0]) * 1024 if value else 0
 
 
 def find_pools() -> dict[str, str]:

@@ -51,11 +51,6 @@ class DoctorReport(Shown):
     timeline: Timeline = field(repr=False)
 
     @property
-    def predicted_gain(self) -> float | None:
-        """How many times as fast the loader was expected to be with the change; None if unknown."""
-        return None if self.finding.predicted is None else self.finding.predicted / self.before.samples_per_second
-
-    @property
     def measured_gain(self) -> float | None:
         """How many times as fast the loader was with the change; None if it was not tried."""
         return None if self.after is None else self.after.samples_per_second / self.before.samples_per_second
@@ -91,7 +86,6 @@ class DoctorReport(Shown):
             "cause": self.finding.cause,
             "sentence": self.finding.sentence,
             "change": self.finding.change,
-            "predicted_gain": self.predicted_gain,
             "measured_gain": self.measured_gain,
             "change_helps": self.change_helps,
             "remarks": list(self.remarks),
@@ -119,19 +113,13 @@ class DoctorReport(Shown):
             yield "also", "", "", remark
         if self.finding.change:
             yield "change", "", "", self.finding.change
-        yield from self._gains()
+        if self.after is not None:
+            rate = f"{self.after.samples_per_second:,.0f}"
+            yield "with it", "samples/s", rate, f"{self.measured_gain:.2f} times as fast"
         if self.change_helps is False:
             yield "", "", "", "it does not help here: keep the loader as it is"
             if self.before.busy_elsewhere >= BUSY_ELSEWHERE:
                 yield "", "", "", "or measure again while no other program runs"
-
-    def _gains(self) -> Iterator[tuple[str, ...]]:
-        expected = "" if self.predicted_gain is None else f"{self.predicted_gain:.2f} times as fast was expected"
-        if self.after is not None:
-            times = f"{self.measured_gain:.2f} times as fast" + (f"; {expected}" if expected else "")
-            yield "with it", "samples/s", f"{self.after.samples_per_second:,.0f}", times
-        elif expected:
-            yield "with it", "samples/s", f"{self.finding.predicted:,.0f}", expected
 
 
 def _rows_of(measured: Measured) -> Iterator[tuple[str, ...]]:
