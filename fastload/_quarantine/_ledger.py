@@ -9,8 +9,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from fastload._process._appended import append_lines
-
 
 class Ledger:
     """Appends lines to a file. A write error causes one warning and is otherwise ignored.
@@ -48,5 +46,17 @@ class Ledger:
                 )
 
     def _write(self, lines: bytes) -> None:
-        append_lines(self.path, lines, is_first=not self._has_begun)
+        """Appends `lines` in one call, so that several programs on one machine can share the file.
+
+        A run that was killed while it wrote may have left a line without an end, which is completed first.
+        """
+        descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            size = os.fstat(descriptor).st_size
+            if not self._has_begun and size > 0 and os.pread(descriptor, 1, size - 1) != b"\n":
+                lines = b"\n" + lines
+            if os.write(descriptor, lines) != len(lines):
+                raise OSError("the disk took only a part of the lines")
+        finally:
+            os.close(descriptor)
         self._has_begun = True

@@ -95,7 +95,6 @@ def candidates_of(loader: DataLoader[Any], substitutes: Sequence[int] | Literal[
     """Returns the possible substitutes in `loader`: the samples its sampler can give, or `substitutes`.
 
     Raises:
-        ValueError: The sampler is none of torch's, so it is not known what it can give; or an index is out of range.
         ValueError: The sampler is none of torch's, so the samples it can give are unknown; or an index is out of range.
     """
     count = len(loader.dataset)  # type: ignore[arg-type]
