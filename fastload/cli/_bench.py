@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,8 @@ from fastload._loader._counterparts import fastload_counterpart, torch_counterpa
 from fastload._process._config import TorchDataLoader
 from fastload._process._processors import num_auto_workers
 from fastload._tools.benchmark import BenchmarkResult, benchmark
-from fastload._tools.verify import VerifyReport
 from fastload.cli._console import say, show
-from fastload.cli._errors import DIFFERENT, FINE, LoaderFailedError, UsageError, one_line, require_folders
+from fastload.cli._errors import DIFFERENT, FINE, LoaderFailedError, UsageError, one_line, require_folders, write_json
 from fastload.cli._folder_loader import loader_of_folder
 from fastload.cli._targets import measurable_loader_of
 from fastload.cli._verify import compare
@@ -68,8 +66,8 @@ def _run(options: argparse.Namespace) -> int:
     show(_table(results))
     for note in _notes(results):
         say(f"  {note}")
-    if options.json is not None:
-        _write(options.json, report, results)
+    turns = {name: [turn.as_dict() for turn in found] for name, found in results.items()}
+    write_json(options.json, {"compared": report.as_dict(), **turns})
     return FINE
 
 
@@ -141,11 +139,3 @@ class _Sum:
         self.cpu = max(sum(turn.cpu_seconds for turn in turns) / samples, 1e-9)
         self.p50 = min(turn.wait_p50_seconds for turn in turns)
         self.p99 = max(turn.wait_p99_seconds for turn in turns)
-
-
-def _write(file: Path, report: VerifyReport, results: dict[str, list[BenchmarkResult]]) -> None:
-    turns = {name: [turn.as_dict() for turn in found] for name, found in results.items()}
-    try:
-        file.write_text(json.dumps({"compared": report.as_dict(), **turns}, indent=2) + "\n")
-    except OSError as error:
-        raise UsageError(one_line(error)) from error

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 FINE = 0
 DIFFERENT = 1
@@ -49,3 +52,13 @@ def require_folders(*files: Path | None) -> None:
     for file in files:
         if file is not None and not file.parent.is_dir():
             raise UsageError(f"{file} cannot be written: there is no folder {file.parent}")
+
+
+def write_json(file: Path | None, values: Mapping[str, Any]) -> None:
+    """Writes an object to a file, if one is named. Raises UsageError if it cannot be written."""
+    if file is None:
+        return
+    try:
+        file.write_text(json.dumps(values, indent=2) + "\n")
+    except OSError as error:
+        raise UsageError(one_line(error)) from error

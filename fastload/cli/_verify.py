@@ -10,7 +10,7 @@ from fastload._display._progress import Progress
 from fastload._process._config import TorchDataLoader
 from fastload._tools.verify import VerifyReport, verify
 from fastload.cli._console import say
-from fastload.cli._errors import LoaderFailedError, UsageError, one_line, require_folders
+from fastload.cli._errors import LoaderFailedError, UsageError, one_line, require_folders, write_json
 from fastload.cli._targets import loader_of
 
 _DESCRIPTION = """Compares two loaders bit for bit and says at which stage they first differ. Each is named as
@@ -37,14 +37,13 @@ def _run(options: argparse.Namespace) -> int:
     old, new = loader_of(options.old), loader_of(options.new)
     report = compare(old, new, options.batches, options.seed)
     say(str(report), "green" if report.is_equal else "red")
-    try:
-        if options.json is not None:
-            options.json.write_text(report.to_json() + "\n")
-        if options.image is not None and report.has_image:
+    write_json(options.json, report.as_dict())
+    if options.image is not None and report.has_image:
+        try:
             report.save_image(options.image)
-            say(f"\n  {options.image}: old, new and difference of the worst sample")
-    except OSError as error:
-        raise UsageError(one_line(error)) from error
+        except OSError as error:
+            raise UsageError(one_line(error)) from error
+        say(f"\n  {options.image}: old, new and difference of the worst sample")
     return report.exit_code
 
 
