@@ -29,7 +29,7 @@ def each_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     elif _native.cuda_kernels() is None:
         pytest.skip(f"no kernels: {_native.build_info().cuda_module_reason}")
     else:
-        assert _convert.is_fused()
+        assert _convert.is_fused("cuda")
 
 
 @pytest.mark.usefixtures("each_way")
@@ -99,7 +99,7 @@ def test_the_current_stream_is_used_and_the_host_does_not_wait() -> None:
 
 
 def test_a_conversion_can_be_captured_in_a_graph() -> None:
-    if not _convert.is_fused():
+    if not _convert.is_fused("cuda"):
         pytest.skip("no kernels")
     table = random_table(torch.bfloat16)
     pixels = random_pixels(4, 17, 19)

@@ -106,7 +106,7 @@ def test_files_that_pillow_decodes_get_there_as_well(tmp_path: Path) -> None:
 def test_the_kernel_and_torchs_operations_convert_to_the_same_bytes(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not _convert.is_fused():
+    if not _convert.is_fused("cuda"):
         pytest.skip(f"no kernels: {_native.build_info().cuda_module_reason}")
     dataset = datasets.ImageFolder(str(folder), training(64))
     by_kernel = host_bytes(batches_of_fastload(dataset, device="cuda"))

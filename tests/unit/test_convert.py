@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -120,45 +119,10 @@ def arguments(**changes: Any) -> dict[str, Any]:
     } | changes
 
 
-PIXELS = "pixels must be contiguous uint8 [batch, height, width, 3], got "
-TABLE = "table must be contiguous torch.float32 [3, 256] like out, got "
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"pixels": torch.zeros((2, 5, 7, 3))}, PIXELS + "torch.float32 [2, 5, 7, 3]"),
-        ({"pixels": torch.zeros((5, 7, 3), dtype=torch.uint8)}, PIXELS + "torch.uint8 [5, 7, 3]"),
-        ({"pixels": torch.zeros((2, 5, 7, 4), dtype=torch.uint8)}, PIXELS + "torch.uint8 [2, 5, 7, 4]"),
-        (
-            {"pixels": torch.zeros((2, 3, 5, 7), dtype=torch.uint8).permute(0, 2, 3, 1)},
-            PIXELS + "torch.uint8 [2, 5, 7, 3] with strides [105, 7, 1, 35]",
-        ),
-        ({"out": torch.zeros((2, 3, 7, 5))}, "out must be [2, 3, 5, 7] like pixels, got torch.float32 [2, 3, 7, 5]"),
-        (
-            {"out": torch.zeros((2, 3, 5, 7), dtype=torch.complex128)},
-            "out must have elements of 1, 2, 4 or 8 bytes, got torch.complex128 [2, 3, 5, 7]",
-        ),
-        (
-            {"out": torch.zeros((2, 3, 7, 5)).transpose(2, 3)},
-            "out must be contiguous or channels_last, got torch.float32 [2, 3, 5, 7] with strides [105, 35, 1, 5]",
-        ),
-        ({"table": torch.zeros((256, 3))}, TABLE + "torch.float32 [256, 3]"),
-        ({"table": torch.zeros((3, 256), dtype=torch.float16)}, TABLE + "torch.float16 [3, 256]"),
-        ({"table": torch.zeros((256, 3)).T}, TABLE + "torch.float32 [3, 256] with strides [1, 3]"),
-        ({"out": torch.zeros((2, 3, 5, 7), device="meta")}, "must be on one device, got cpu, cpu and meta"),
-    ],
-)
-def test_wrong_tensors_are_refused_in_a_sentence(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(message)):
-        _convert.convert(**arguments(**changes))
-
-
 def test_no_kernel_is_used_for_a_device_without_one() -> None:
     assert not _convert.is_fused("cpu")
-    assert not _convert.is_fused("meta")
     if not torch.cuda.is_available():
-        assert not _convert.is_fused()
+        assert not _convert.is_fused("cuda:0")
 
 
 class Kernels:
