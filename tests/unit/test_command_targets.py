@@ -6,7 +6,6 @@ import sys
 import textwrap
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
 
@@ -111,14 +110,6 @@ def test_a_mistyped_target_is_reported_before_any_work(
     errors = capsys.readouterr().err
     assert errors.startswith(f"fastload {arguments[0]}: error: {message}")
     assert errors.count("\n") == 1
-
-
-def test_a_timeline_without_matplotlib_is_refused_before_the_loader_is_measured(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with mock.patch.dict(sys.modules, {"matplotlib": None}):
-        assert main(["doctor", "absent.py:loader", "--timeline", "a.html"]) == 2
-    assert capsys.readouterr().err.endswith('--timeline needs matplotlib: pip install "fastload[cli]"\n')
 
 
 def test_without_a_command_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,6 @@ from fastload._tools.doctor._diagnosis import Evidence, Limits, find_cause, find
 from fastload._tools.doctor._machine import examine_machine, find_pools, pools_of_one_thread
 from fastload._tools.doctor._measure import Measured
 from fastload._tools.doctor._storage import Storage, examine_storage
-from fastload._tools.doctor._timeline import Timeline, TimelineBatch
 
 READ_MOSTLY = {"read": 0.009, "decode": 0.001}
 DECODE = {"read": 0.0001, "decode": 0.0099}
@@ -228,9 +227,3 @@ def test_pools_of_opencv_are_found_and_made_one_thread(monkeypatch: pytest.Monke
         assert threads == [8, 1]
         assert "OpenCV" not in find_pools()
     assert threads == [8, 1, 8]
-
-
-def test_a_stall_is_a_wait_of_a_tenth_of_the_time_between_two_batches() -> None:
-    times = [(0.0, 1.0), (2.0, 2.05), (3.0, 3.2), (4.0, 4.0)]
-    timeline = Timeline(tuple(TimelineBatch(None, None, wanted, given) for wanted, given in times))
-    assert timeline.stalls == (0, 2)

@@ -20,10 +20,7 @@ from fastload._tools.doctor._machine import examine_machine, find_pools, pools_o
 from fastload._tools.doctor._measure import Measured, measure, measured_step_seconds
 from fastload._tools.doctor._report import DoctorReport
 from fastload._tools.doctor._storage import examine_storage
-from fastload._tools.doctor._timeline import take_timeline
 
-_TIMELINE_BATCHES = 100
-_TIMELINE_SECONDS = 8.0
 _SAMPLER_SECONDS = 0.5
 _SAMPLER_BATCHES = 200
 _ENOUGH_BATCHES = 10  # fewer batches of a loader in use do not show its step
@@ -100,8 +97,6 @@ class _Examination:
     def report(self) -> DoctorReport:
         self._say("looking at the machine and the files")
         machine, storage = examine_machine(), examine_storage(self._loader.dataset)
-        self._say("taking the first batches")
-        timeline = take_timeline(self._with(), _TIMELINE_BATCHES, _TIMELINE_SECONDS, self._step_seconds or 0.0)
         explanation = self._twin.explain()
         now = self._measured("the loader as it is", self._twin)
         one = self._measured_with_workers(1) if now.num_workers != 1 else now
@@ -126,7 +121,6 @@ class _Examination:
             remarks=tuple(remarks(now, machine.free_bytes)),
             machine=machine,
             storage=storage,
-            timeline=timeline,
         )
 
     def _tried(self, finding: Finding) -> Measured | None:

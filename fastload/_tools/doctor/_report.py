@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from fastload._display._table import Shown, Table
@@ -14,7 +12,6 @@ from fastload._tools.doctor._diagnosis import BUSY_ELSEWHERE, Finding
 from fastload._tools.doctor._machine import Machine
 from fastload._tools.doctor._measure import Measured
 from fastload._tools.doctor._storage import Storage
-from fastload._tools.doctor._timeline import Timeline
 
 
 @dataclass(frozen=True)
@@ -31,7 +28,6 @@ class DoctorReport(Shown):
         remarks: Further findings.
         machine: Processors and memory of the machine.
         storage: A few of the data set's files.
-        timeline: Times of the first batches of an epoch, without the change.
 
     Example:
         >>> report = fastload.doctor(fastload.DataLoader(list(range(1000))), step_seconds=0.01, seconds=0.1)
@@ -48,7 +44,6 @@ class DoctorReport(Shown):
     remarks: tuple[str, ...]
     machine: Machine
     storage: Storage
-    timeline: Timeline = field(repr=False)
 
     @property
     def measured_gain(self) -> float | None:
@@ -60,21 +55,8 @@ class DoctorReport(Shown):
         """Whether the loader was clearly faster with the change; None if it was not tried."""
         return None if self.measured_gain is None else self.measured_gain >= _CLEARLY_FASTER
 
-    def write_timeline(self, path: str | os.PathLike[str]) -> None:
-        """Draws when each of the first batches was asked for, ready and handed over; waits are red.
-
-        Args:
-            path: Path that ends in .png, or in .html for a page with this report below the picture.
-
-        Raises:
-            ValueError: `path` has another suffix.
-            ModuleNotFoundError: matplotlib is not installed.
-            OSError: The file cannot be written.
-        """
-        self.timeline.write(Path(path), self.loader, self._table().html())
-
     def as_dict(self) -> dict[str, Any]:
-        """Returns everything but the timeline, for logging as JSON.
+        """Returns the fields, for logging as JSON.
 
         Returns:
             Name -> number, str, None, list or dict of these.
@@ -91,7 +73,6 @@ class DoctorReport(Shown):
             "remarks": list(self.remarks),
             "machine": asdict(self.machine),
             "storage": asdict(self.storage),
-            "stalls": len(self.timeline.stalls),
         }
         for name, measured in (("before", self.before), ("after", self.after)):
             found[name] = None if measured is None else measured.result.as_dict()
@@ -107,8 +88,6 @@ class DoctorReport(Shown):
         step = "not known" if self.step_seconds is None else in_seconds(self.step_seconds)
         yield "training", "step", step, self.step_source
         yield from _rows_of(self.before)
-        stalls = f"{len(self.timeline.stalls)} of {len(self.timeline.batches)}"
-        yield "now", "waited for", stalls, "batches at the start of an epoch"
         for remark in self.remarks:
             yield "also", "", "", remark
         if self.finding.change:
