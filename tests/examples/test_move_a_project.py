@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,7 @@ def test_the_jobs_command_ends_with_0_and_leaves_its_report(run_step: Any, image
     result = run_step(SCRIPT.read_text(), image_folder)
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.startswith("fastload verify: 0 differences in 24 samples\n")
-    assert "fastload.DataLoader: native" in result.stdout
+    assert re.search(r"\n  new +<fastload.DataLoader: .*>, RandomSampler, native\n", result.stdout)
     assert json.loads((tmp_path / "verify.json").read_text())["is_equal"] is True
 
 

@@ -60,8 +60,10 @@ def test_every_recipe_is_equal(folder: Path, name: str, num_workers: int) -> Non
     arguments = arguments_for(num_workers, shuffle=True)
     report = compared(dataset, **arguments)
     assert_equal(report)
+    workers = {0: "no workers", 2: "2 threads"}[num_workers]
     way = "native" if RECIPES[name].is_native else "partly native"
-    assert report.new.startswith(f"fastload.DataLoader: {way}, rng='torch', num_workers={num_workers}, ")
+    size = f"ImageFolder of 11 samples, batch_size=3, {workers}"
+    assert report.new == f"<fastload.DataLoader: {size}>, RandomSampler, {way}"
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
@@ -79,7 +81,7 @@ def test_views_are_equal(folder: Path, num_workers: int) -> None:
         ImageFolder(str(folder), fastload.MultiView([one_view(), crop, crop])), **arguments_for(num_workers)
     )
     assert_equal(report)
-    assert "fastload.DataLoader: native" in report.new
+    assert report.new.endswith(", native")
     assert report.bytes_compared == 11 * (3 * 4 * (48 * 48 + 2 * 24 * 24) + 8)
 
 
@@ -94,7 +96,7 @@ def test_python_in_the_batch_is_equal(training: ImageFolder, num_workers: int) -
     assert_equal(compared(labelled, **arguments_for(num_workers)))
     report = compared(training, **arguments_for(num_workers, collate_fn=_collated_with_noise))
     assert_equal(report)
-    assert "partly native" in report.new
+    assert report.new.endswith(", partly native")
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
@@ -103,7 +105,7 @@ def test_other_data_sets_are_equal(training: ImageFolder, num_workers: int) -> N
     parts = ConcatDataset([Subset(training, [7, 2, 2]), files, fastload.ImageFolder(training.root, training.transform)])
     report = compared(parts, **arguments_for(num_workers, shuffle=True))
     assert_equal(report)
-    assert "fastload.DataLoader: native" in report.new
+    assert report.new.endswith(", native")
     assert report.samples_compared == 25
 
 
@@ -168,7 +170,7 @@ def test_a_changed_setting_is_named(
 
 def assert_drawn_otherwise(report: fastload.VerifyReport, count: int, known: str) -> None:
     """Checks that other draws are blamed if a native loader reports them, and else only known differences are named."""
-    is_native = report.new.startswith("fastload.DataLoader: native")
+    is_native = report.new.endswith(", native")
     assert dict(report.stages) == {"random numbers" if is_native else "values": count}
     for example in report.examples:
         if is_native:
@@ -217,8 +219,11 @@ def test_a_changed_file_is_named_and_changes_no_other_sample(
     report = compared(old, new, **arguments_for(num_workers))
     assert dict(report.stages) == {"read": 1}
     assert report.worst is not None
-    assert report.worst.detail.startswith("other bytes in the file, other pixels from it: ")
-    assert (report.worst.new_index, report.worst.new_path) == (CHANGED, new.samples[CHANGED][0])
+    paths = [dataset.samples[CHANGED][0] for dataset in (old, new)]
+    assert report.worst.detail == f"other bytes in the file, other pixels from it: {paths[0]} against {paths[1]}"
+    assert (report.worst.batch, report.worst.position) == (2, 0)
+    assert (report.worst.old_index, report.worst.new_index) == (CHANGED, CHANGED)
+    assert [report.worst.old_path, report.worst.new_path] == paths
 
 
 def test_samples_behind_one_that_draws_otherwise_say_so(folder: Path, changed_copy: Change) -> None:

@@ -15,7 +15,7 @@ from torch.utils.data import default_collate, default_convert
 
 from fastload._delivery._device import HOST, Device, moved
 from fastload._errors import SampleError
-from fastload._loader._counterparts import without_cache
+from fastload._loader._counterparts import described, without_cache
 from fastload._loader._current import CurrentLoader
 from fastload._loader._loader import DataLoader
 from fastload._pillow._pillow import as_reference
@@ -85,9 +85,9 @@ class DeliveredSample:
 
 
 _MODES = {
-    Mode.NATIVE: "native",
-    Mode.PARTLY_NATIVE: "partly native",
-    Mode.PYTHON: "in Python",
+    Mode.NATIVE: ", native",
+    Mode.PARTLY_NATIVE: ", partly native",
+    Mode.PYTHON: ", in Python",
 }
 
 
@@ -120,11 +120,6 @@ class LoaderRunner:
     def is_batched(self) -> bool:
         """Whether the loader collates samples into batches; else each item it gives is one sample."""
         return bool(self.loader._auto_collation)
-
-    @property
-    def uses_processes(self) -> bool:
-        """Whether its workers are processes."""
-        return self.loader.num_workers > 0 and not self.is_fastloads
 
     @functools.cached_property
     def mode(self) -> Mode:
@@ -168,19 +163,8 @@ class LoaderRunner:
     def describe(self) -> str:
         """Describes the loader in a line."""
         loader = self.loader
-        kind = "fastload.DataLoader" if isinstance(loader, DataLoader) else "torch.utils.data.DataLoader"
-        if type(loader) not in (DataLoader, TorchDataLoader):
-            kind = f"{type(loader).__qualname__} (a {kind})"
-        workers = f"num_workers={loader.num_workers}"
-        way = f"{_MODES[self.mode]}, rng={self.rng!r}, " if self.is_fastloads else ""
         sampler = type(loader.sampler if loader.batch_size is not None else loader._index_sampler).__qualname__
-        size = f"batch_size={loader.batch_size}, " if loader.batch_size is not None else ""
-        data = type(loader.dataset).__qualname__
-        try:
-            count = f" of {len(loader.dataset)} samples"  # type: ignore[arg-type]
-        except (TypeError, NotImplementedError):
-            count = ""
-        return f"{kind}: {way}{workers}, {size}{sampler}, {data}{count}"
+        return f"{described(loader)}, {sampler}{_MODES.get(self.mode, '')}"
 
     def parts(self, index: Any) -> SampleParts | str:
         """Takes a sample of the loader's data set apart; see `find_parts`."""

@@ -72,8 +72,8 @@ def verify(
     with ExitStack() as cleanup:
         runners = [LoaderRunner(loader, generators, seed) for loader in (old_loader, new_loader)]
         comparison = _Comparison(*runners)
-        # Processes first: a process should be forked before there are threads.
-        for runner in sorted(runners, key=lambda runner: not runner.uses_processes):
+        # torch's first: its processes should be forked before there are threads.
+        for runner in sorted(runners, key=lambda runner: runner.is_fastloads):
             cleanup.callback(runner.close)
             runner.start()
         comparison.run(batches, progress or (lambda done, total: None))
