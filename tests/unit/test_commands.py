@@ -52,6 +52,9 @@ empty = torch.utils.data.DataLoader([])
 broken = fastload.DataLoader(Broken())
 unequal = fastload.DataLoader(Unequal())
 long = torch.utils.data.DataLoader(range(10**7), batch_size=4)
+
+def failing():
+    raise LookupError("no data\\nhere")
 """
 
 
@@ -193,6 +196,8 @@ def test_bench_without_torchvision_says_what_to_do(tmp_path: Path, capsys: pytes
         (("doctor", "train.py:pipe"), 2, "train.py:pipe loads a DataPipe, which fastload leaves to torch: there is"),
         (("doctor", "train.py:broken"), 3, "OSError: the disk is gone"),
         (("doctor", "train.py:empty"), 3, "ValueError: the loader gives no batch, so there is nothing to measure"),
+        (("verify", "missing.module:old", "train.py:mine"), 2, "importing missing.module: ModuleNotFoundError: No mod"),
+        (("verify", "train.py:theirs", "train.py:failing"), 2, "train.py:failing(): LookupError: no data here"),
         (("explain", "train.py:none"), 2, "train.py has no 'none'; its loaders: theirs, mine, pipe, stream, empty, b"),
         (("explain", "train.py:numbers"), 2, "train.py:numbers is a list, not a DataLoader or a function that returns"),
     ],

@@ -14,10 +14,12 @@ import torch
 from child_loader import num_native_threads, wait_for
 from fake_cuda import FakeDevice
 from torch.utils.data import BatchSampler, ConcatDataset, DataLoader, RandomSampler, Sampler, SequentialSampler, Subset
+from torchvision import transforms
 from torchvision.datasets import ImageFolder
 
 import fastload
 from fastload._pillow._pillow import is_reference
+from fastload._planning._verdicts import Mode
 from fastload._tools.verify._rng_states import Generators
 from fastload._tools.verify._runner import LoaderRunner
 
@@ -219,22 +221,40 @@ def test_loaders_without_batches_say_that_nothing_was_compared(evaluation: Image
     assert "nothing compared: the loaders give no batch" in str(report)
 
 
-def test_samples_need_not_be_collated(evaluation: ImageFolder) -> None:
-    report = fastload.verify(DataLoader(evaluation, None), fastload.DataLoader(evaluation, None))
+def blurred(dataset: ImageFolder) -> ImageFolder:
+    """Returns the data set with a transform more, which ends in Python."""
+    return ImageFolder(dataset.root, transforms.Compose([recipes.PythonBlur(3), *dataset.transform.transforms]))
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("has_python_part", [False, True])
+def test_samples_need_not_be_collated(evaluation: ImageFolder, has_python_part: bool, num_workers: int) -> None:
+    dataset = blurred(evaluation) if has_python_part else evaluation
+    loaders = [kind(dataset, None, num_workers=num_workers) for kind in (DataLoader, fastload.DataLoader)]
+    report = fastload.verify(*loaders)
     assert report.is_equal, report
     assert report.samples_compared == NUM_SAMPLES
+    assert report.new.endswith(", partly native")
 
 
-@pytest.mark.parametrize("kind", [DataLoader, fastload.DataLoader])
-@pytest.mark.parametrize("num_workers", [0, 2])
-def test_indices_of_each_batch_are_those_of_the_sampler(evaluation: ImageFolder, kind: Any, num_workers: int) -> None:
-    loader = kind(evaluation, batch_sampler=[[3, 1], [99], [2], [0, 5, 6]], num_workers=num_workers)
+@pytest.mark.parametrize(
+    ("kind", "mode"),
+    [(DataLoader, Mode.TORCH), (fastload.DataLoader, Mode.NATIVE), (fastload.DataLoader, Mode.PARTLY_NATIVE)],
+)
+@pytest.mark.parametrize("num_workers", [0, 1, 2])
+def test_indices_of_each_batch_are_those_of_the_sampler(
+    evaluation: ImageFolder, kind: Any, mode: Mode, num_workers: int
+) -> None:
+    dataset = blurred(evaluation) if mode is Mode.PARTLY_NATIVE else evaluation
+    loader = kind(dataset, batch_sampler=[[3, 1], [99], [2], [0, 5, 6]], num_workers=num_workers)
     runner = LoaderRunner(loader, Generators([loader]), seed=0)
     runner.start()
     deliveries = list(iter(runner.next, None))
     runner.close()
     assert [type(delivery.error) for delivery in deliveries] == [type(None), IndexError, type(None), type(None)]
     assert [delivery.indices for delivery in deliveries] == [[3, 1], [99], [2], [0, 5, 6]]
+    assert runner.mode is mode
+    assert all((delivery.reports is None) == (mode is not Mode.NATIVE) for delivery in deliveries)
 
 
 def test_closing_ends_workers_though_the_frames_of_an_interrupt_hold_the_iterator(evaluation: ImageFolder) -> None:

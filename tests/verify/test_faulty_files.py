@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import torch
 from child_loader import num_native_threads, wait_for
-from refusing import Refusing, RefusingCrop
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
@@ -68,20 +67,47 @@ def test_a_bad_file_in_one_only_names_stage_and_file(
     )
 
 
+class Refusing:
+    """Raises KeyError for images of one height, and leaves others unchanged."""
+
+    def __init__(self, height: int) -> None:
+        self.height = height
+
+    def __call__(self, image: Any) -> Any:
+        if image.height == self.height:
+            raise KeyError("refused")
+        return image
+
+
+class RefusingCrop(transforms.CenterCrop):  # type: ignore[misc]
+    """A crop that keeps the whole image, and raises KeyError for images of one height."""
+
+    def __init__(self, height: int) -> None:
+        super().__init__(height)
+        self._refusing = Refusing(height)
+
+    def forward(self, image: Any) -> Any:
+        return self._refusing(image)
+
+
 @pytest.mark.parametrize(("kind", "stage"), [(Refusing, "values"), (RefusingCrop, "resize")])
+@pytest.mark.parametrize("new_kind", [DataLoader, fastload.DataLoader])
 @pytest.mark.parametrize("num_workers", [0, 1])
 def test_a_transform_that_raises_is_blamed_itself(
-    evaluation: ImageFolder, num_workers: int, kind: Any, stage: str
+    evaluation: ImageFolder, num_workers: int, new_kind: Any, kind: Any, stage: str
 ) -> None:
     height = ImageFolder(evaluation.root)[BAD][0].height
-    steps = [kind(height), *evaluation.transform.transforms]
-    new = ImageFolder(evaluation.root, transforms.Compose(steps))
-    report = fastload.verify(DataLoader(evaluation, 4), DataLoader(new, 4, num_workers=num_workers))
+    new = ImageFolder(evaluation.root, transforms.Compose([kind(height), *evaluation.transform.transforms]))
+    new_loader = new_kind(new, 4, num_workers=num_workers)
+    report = fastload.verify(DataLoader(evaluation, 4), new_loader)
     assert dict(report.stages) == {stage: 1}
     assert report.worst is not None
-    assert report.worst.new_index == BAD
-    assert "raises KeyError" in report.worst.detail
+    assert (report.worst.new_index, report.worst.new_path) == (BAD, new.samples[BAD][0])
+    assert "the new loader raises KeyError" in report.worst.detail
     assert report.worst.detail.endswith(f"; raised by {kind.__name__}")
+    failed_alike = fastload.verify(DataLoader(new, 4), new_loader)
+    assert failed_alike.is_equal, failed_alike
+    assert failed_alike.batches_failed_alike == 1
 
 
 class _Raising(Dataset[Any]):

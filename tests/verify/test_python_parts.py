@@ -10,13 +10,11 @@ import numpy as np
 import pytest
 import recipes
 import torch
-from refusing import Refusing
 from torch.utils.data import DataLoader
 from torchvision import transforms as v1
 from torchvision.datasets import ImageFolder
 
 import fastload
-from fastload._planning._verdicts import Mode
 from fastload._tools.verify._rng_states import Generators
 from fastload._tools.verify._runner import LoaderRunner
 
@@ -37,21 +35,6 @@ def compared(old: Any, new: Any, **arguments: Any) -> fastload.VerifyReport:
     return fastload.verify(DataLoader(old, 4, **arguments), new_loader)
 
 
-@pytest.mark.parametrize("num_workers", [0, 1, 2])
-def test_indices_are_known_also_behind_errors(evaluation: ImageFolder, num_workers: int) -> None:
-    dataset = pipeline(evaluation, recipes.PythonBlur(3), *tensors())
-    loader = fastload.DataLoader(dataset, batch_sampler=[[3, 1], [99], [2], [0, 5, 6]], num_workers=num_workers)
-    runner = LoaderRunner(loader, Generators([loader]), seed=0)
-    runner.start()
-    deliveries = list(iter(runner.next, None))
-    runner.close()
-    assert runner.mode is Mode.PARTLY_NATIVE
-    assert not runner.uses_processes
-    assert [type(delivery.error) for delivery in deliveries] == [type(None), IndexError, type(None), type(None)]
-    assert [delivery.indices for delivery in deliveries] == [[3, 1], [99], [2], [0, 5, 6]]
-    assert all(delivery.reports is None for delivery in deliveries)
-
-
 @pytest.mark.parametrize("has_python_part", [False, True])
 def test_indices_are_not_known_where_batches_come_as_they_are_done(
     evaluation: ImageFolder, has_python_part: bool
@@ -64,16 +47,6 @@ def test_indices_are_not_known_where_batches_come_as_they_are_done(
     deliveries = list(iter(runner.next, None))
     runner.close()
     assert [delivery.indices is None for delivery in deliveries] == [has_python_part] * len(loader)
-
-
-@pytest.mark.parametrize("num_workers", [0, 2])
-def test_samples_need_not_be_collated(evaluation: ImageFolder, num_workers: int) -> None:
-    dataset = pipeline(evaluation, recipes.PythonBlur(3), *tensors())
-    loaders = [kind(dataset, None, num_workers=num_workers) for kind in (DataLoader, fastload.DataLoader)]
-    report = fastload.verify(*loaders)
-    assert report.is_equal, report
-    assert report.samples_compared == 11
-    assert "partly native" in report.new
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
@@ -155,23 +128,6 @@ def test_behind_a_python_part_that_draws_nothing_the_loader_is_named_and_no_caus
         report = fastload.verify(DataLoader(dataset, 4), _Faulty(dataset, 4))
         assert dict(report.stages) == {"values": 3}
         assert {example.detail for example in report.examples} == {f"{what}, and the cause is not known"}
-
-
-@pytest.mark.parametrize("num_workers", [0, 2])
-def test_a_transform_that_raises_is_blamed_itself(evaluation: ImageFolder, num_workers: int) -> None:
-    bad = 6
-    height = ImageFolder(evaluation.root)[bad][0].height
-    steps = [Refusing(height), *evaluation.transform.transforms]
-    new = ImageFolder(evaluation.root, v1.Compose(steps))
-    report = compared(evaluation, new, num_workers=num_workers)
-    assert dict(report.stages) == {"values": 1}
-    assert report.worst is not None
-    assert (report.worst.new_index, report.worst.new_path) == (bad, new.samples[bad][0])
-    assert "the new loader raises KeyError" in report.worst.detail
-    assert report.worst.detail.endswith("; raised by Refusing")
-    failed_alike = compared(new, new, num_workers=num_workers)
-    assert failed_alike.is_equal, failed_alike
-    assert failed_alike.batches_failed_alike == 1
 
 
 class Counting:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -35,23 +34,15 @@ class factories:
     def larger():
         return fastload.DataLoader(dataset(41), 4)
 
-def failing():
-    raise LookupError("no data\\nhere")
-
-number = 3
 if __name__ == "__main__":
     raise AssertionError("the script was run")
 """
 
 
-def write_script(folder: Path, place: Path) -> None:
-    (place / "loaders.py").write_text(SCRIPT.format(folder=str(folder)))
-
-
 @pytest.fixture
 def command(folder: Path, tmp_path: Path, run_child: RunChild) -> Any:
     """Runs the command with arguments, in a folder with a script of loaders; returns the finished process."""
-    write_script(folder, tmp_path)
+    (tmp_path / "loaders.py").write_text(SCRIPT.format(folder=str(folder)))
 
     def run(*arguments: str) -> Any:
         code = f"import subprocess, sys; sys.exit(subprocess.call([sys.executable, '-m', 'fastload', *{arguments!r}]))"
@@ -82,41 +73,6 @@ def test_differing_loaders_exit_with_1_and_write_json_and_image(command: Any, tm
     found = json.loads((tmp_path / "r.json").read_text())
     assert (found["stages"], found["seed"], found["batches_limit"]) == ({"resize": 8}, 5, 2)
     assert Image.open(tmp_path / "w.png").size == (3 * 32 + 8, 32)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            ("loaders.py", "loaders.py:new"),
-            "loaders.py is a script: name the object in it, as loaders.py:name; its loa",
-        ),
-        (("missing.py:old", "loaders.py:new"), "no file missing.py"),
-        (("missing.module:old", "loaders.py:new"), "importing missing.module: ModuleNotFoundError: No module named"),
-        (("loaders.py:old", "loaders.py:newer"), "loaders.py has no 'newer'"),
-        (("loaders.py:old", "loaders.py:number"), "loaders.py:number is a int, not a DataLoader or a function"),
-        (("loaders.py:old", "loaders.py:failing"), "loaders.py:failing(): LookupError: no data here"),
-        (("loaders.py:old", "loaders.py:new", "--batches", "0"), "ValueError: batches must be None or a positive int"),
-        (("loaders.py:old", "loaders.py:new", "--json", "no/r.json"), "no/r.json cannot be written: "),
-    ],
-)
-def test_what_cannot_be_compared_exits_with_2_and_one_line(
-    folder: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    arguments: tuple[str, ...],
-    message: str,
-) -> None:
-    write_script(folder, tmp_path)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.delitem(sys.modules, "loaders", raising=False)
-    assert main(["verify", *arguments]) == 2
-    errors = capsys.readouterr().err
-    assert errors.startswith(f"fastload verify: error: {message}")
-    assert errors.count("\n") == 1
-    sys.modules.pop("loaders", None)
 
 
 @pytest.mark.parametrize("arguments", [("verify",), ("verify", "a:b", "c:d", "--batches", "many")])
