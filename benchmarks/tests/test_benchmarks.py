@@ -118,10 +118,6 @@ def run_canned(settings: LoaderSettings) -> tuple[_harness.Plan, _harness.Measur
     return plan, _harness.run(plan, spawn, log=lambda line: None, unavailable={"ffcv": "no module ffcv"}), spawn
 
 
-def test_everyone_takes_a_turn_before_anyone_takes_the_next() -> None:
-    assert list(_harness.interleave(["a", "b", "c"], 2)) == [(0, "a"), (0, "b"), (0, "c"), (1, "a"), (1, "b"), (1, "c")]
-
-
 def test_rounds_are_interleaved_after_one_warm_up_each(settings: LoaderSettings) -> None:
     _, _, spawn = run_canned(settings)
     epochs = [line for line in spawn.journal if line.endswith(" epoch")]
@@ -461,42 +457,26 @@ def wait_for_cpu(pid: int, seconds: float) -> None:
         assert pid in _process_tree.process_tree(pid)
 
 
-def test_quick_run_compares_times_and_writes_the_record(
+def test_quick_run_finds_fastload_equal_in_both_modes_and_writes_the_record(
     data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["--data", str(data), "--out", str(tmp_path), "--quick", "--images", str(IMAGE_COUNT)]
-    arguments += ["--batch-size", "8", "--contenders", "torch_pil", "ffcv", "--rows", "train"]
-    assert command.main(arguments) == 0
-    record = json.loads((tmp_path / "latest.json").read_text())
-    (timing,) = record["timings"]
-    assert timing["rounds"][0]["image_count"] == IMAGE_COUNT
-    assert timing["summary"]["images_per_second"]["median"] > 1
-    assert timing["summary"]["cpu_ms_per_image"]["median"] > 0.3
-    assert timing["options"]["num_workers"] == 1
-    # Without the suffix of a CUDA build's version: packages may have it or not.
-    version = record["contenders"]["torch_pil"]["versions"]["torch"]
-    assert version.partition("+")[0] == torch.__version__.partition("+")[0]
-    assert "ratio" in capfd.readouterr().out
-
-
-def test_quick_run_finds_fastload_equal_in_both_modes(data: Path, tmp_path: Path) -> None:
-    arguments = ["--data", str(data), "--out", str(tmp_path), "--quick", "--images", str(IMAGE_COUNT)]
-    assert command.main([*arguments, "--batch-size", "8", "--contenders", "fastload_loader"]) == 0
+    assert command.main([*arguments, "--batch-size", "8", "--contenders", "fastload_loader", "ffcv"]) == 0
     record = json.loads((tmp_path / "latest.json").read_text())
     assert [(c["row"], c["is_equal"], c["image_count"]) for c in record["comparisons"]] == [
         ("train", True, IMAGE_COUNT),
         ("eval", True, IMAGE_COUNT),
     ]
     assert {timing["contender"] for timing in record["timings"]} == {"torch_pil", "fastload_loader"}
-
-
-def test_reference_equals_itself_in_two_processes(settings: LoaderSettings) -> None:
-    with process_pool(sorted(os.sched_getaffinity(0))[:1]) as children:
-        first, second = (children.get("torch_pil", number) for number in (1, 2))
-        wanted = list(_compare.epoch_batches(first, settings))
-        comparison = _compare.compare_batches("eval", "torch_pil", second, wanted, settings, must_be_equal=True)
-    assert comparison.is_equal
-    assert comparison.image_count == IMAGE_COUNT
+    for timing in record["timings"]:
+        assert timing["rounds"][0]["image_count"] == IMAGE_COUNT
+        assert timing["summary"]["images_per_second"]["median"] > 1
+        assert timing["summary"]["cpu_ms_per_image"]["median"] > (0.3 if timing["contender"] == "torch_pil" else 0)
+        assert timing["options"]["num_workers"] == 1
+    # Without the suffix of a CUDA build's version: packages may have it or not.
+    version = record["contenders"]["torch_pil"]["versions"]["torch"]
+    assert version.partition("+")[0] == torch.__version__.partition("+")[0]
+    assert "ratio" in capfd.readouterr().out
 
 
 def test_child_tells_what_its_contender_raised(settings: LoaderSettings) -> None:
