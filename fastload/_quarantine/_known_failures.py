@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +18,8 @@ from fastload.sources._lowering import LoweredSource
 _CLOCK_NS = 50_000_000
 
 
-class _Version(NamedTuple):
-    """Identifies a file's contents by size and time."""
-
-    size: int
-    modified_ns: int
+# Size and modification time in nanoseconds, which tell one version of a file from another.
+_Version = tuple[int, int]
 
 
 class KnownFailures:
@@ -37,7 +33,6 @@ class KnownFailures:
         self._source: LoweredSource | None = None
         self._accepted: object = None
         self._known: dict[int, tuple[_Version, Failure]] = {}
-        self._indices = np.empty(0, dtype=np.int64)  # the keys of _known
 
     def __len__(self) -> int:
         return len(self._known)
@@ -58,7 +53,6 @@ class KnownFailures:
         if found is None or max(found.st_mtime_ns, found.st_ctime_ns) > begun_ns - _CLOCK_NS:
             return
         self._known[failure.index] = _version(found), failure
-        self._indices = np.fromiter(self._known, dtype=np.int64, count=len(self._known))
 
     def among(self, indices: NDArray[np.int64], source: LoweredSource) -> list[int]:
         """Returns the positions of samples that have failed before; none for another data set."""
@@ -66,7 +60,9 @@ class KnownFailures:
         if self._source is not source or self._accepted != accepted:
             self._source, self._accepted = source, accepted
             self._known.clear()
-        return np.flatnonzero(np.isin(indices, self._indices)).tolist() if self._known else []
+        if not self._known:
+            return []
+        return [position for position, index in enumerate(indices.tolist()) if index in self._known]
 
     def find(self, index: int, directory: int | None) -> Failure | None:
         """Returns a sample's known failure, or None; its position and role are from another batch."""
@@ -81,7 +77,7 @@ class KnownFailures:
 
 
 def _version(status: os.stat_result) -> _Version:
-    return _Version(status.st_size, status.st_mtime_ns)
+    return status.st_size, status.st_mtime_ns
 
 
 def _status(path: str, directory: int | None) -> os.stat_result | None:
