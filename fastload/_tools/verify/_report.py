@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import torch
 
+from fastload._display._units import counted
 from fastload._tools.verify._image import write_twins
 
 Stage = Literal[
@@ -199,18 +200,18 @@ class VerifyReport:
         if self.batches_compared == 0 and self.is_equal:
             verdict = "nothing compared: the loaders give no batch"
         elif self.is_equal:
-            verdict = f"0 differences in {_count(self.samples_compared, 'sample')}"
+            verdict = f"0 differences in {counted(self.samples_compared, 'sample')}"
         else:
-            found = f"{sum(self.stages.values()):,} of {_count(self.samples_compared, 'sample')}"
-            verdict = f"{found} in {len(self.differences):,} of {_count(self.batches_compared, 'batch')} differ"
-        extent = "whole epoch" if self.batches_limit is None else f"at most {_count(self.batches_limit, 'batch')}"
+            found = f"{sum(self.stages.values()):,} of {counted(self.samples_compared, 'sample')}"
+            verdict = f"{found} in {len(self.differences):,} of {_batches(self.batches_compared)} differ"
+        extent = "whole epoch" if self.batches_limit is None else f"at most {_batches(self.batches_limit)}"
         versions = ", ".join(f"{name} {version}" for name, version in self.versions.items())
         differing = sum(batch.differing_bytes for batch in self.differences)
         return [
             f"fastload verify: {verdict}",
             f"  old       {self.old}",
             f"  new       {self.new}",
-            f"  compared  {_count(self.batches_compared, 'batch')} ({extent}), seed {self.seed}, "
+            f"  compared  {_batches(self.batches_compared)} ({extent}), seed {self.seed}, "
             f"{self.bytes_compared:,} bytes, {differing:,} of them different",
             f"  versions  {versions}",
         ]
@@ -232,7 +233,7 @@ class VerifyReport:
                 f"{_number(batch.max_abs_difference):>18}  {stages}"
             )
         if (hidden := len(self.differences) - _MAX_LISTED_BATCHES) > 0:
-            rows.append(f"  ... and {_count(hidden, 'batch')} more")
+            rows.append(f"  ... and {_batches(hidden)} more")
         return rows
 
     def _worst_rows(self) -> list[str]:
@@ -246,7 +247,7 @@ class VerifyReport:
     def _tail(self) -> list[str]:
         notes = list(self.notes)
         if self.batches_failed_alike:
-            notes.append(f"Both loaders raised the same error for {_count(self.batches_failed_alike, 'batch')}.")
+            notes.append(f"Both loaders raised the same error for {_batches(self.batches_failed_alike)}.")
         return [""] * bool(notes) + [f"  {note}" for note in notes]
 
 
@@ -264,6 +265,5 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.6g}"
 
 
-def _count(number: int, noun: str) -> str:
-    plural = {"batch": "batches", "sample": "samples"}
-    return f"{number:,} {noun if number == 1 else plural[noun]}"
+def _batches(number: int) -> str:
+    return counted(number, "batch", "batches")

@@ -15,16 +15,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import DataLoader, Dataset, Sampler
+from torch.utils.data import DataLoader
 
 from fastload._resume._held import set_state, state_of
 from fastload._tools.verify._compare import fingerprint
-
-# Limits of the search for generators: deep enough for a sampler in a batch sampler or a transform in a Compose in a
-# Subset, narrow enough to skip lists of samples.
-_MAX_DEPTH = 8
-_MAX_ITEMS = 64
-
+from fastload._workers._walk import walk
 
 _KINDS = (torch.Generator, random.Random, np.random.RandomState, np.random.Generator)
 # The generators that the modules' own functions draw from.
@@ -39,7 +34,7 @@ class Generators:
     """
 
     def __init__(self, owners: Iterable[object]) -> None:
-        self._owned = {id(owner): list(_generators_in(owner, set(), _MAX_DEPTH)) for owner in owners}
+        self._owned = {id(owner): _generators_in(owner) for owner in owners}
         found = itertools.chain(_OF_PROCESS, *self._owned.values())
         self._generators: list[Any] = list({id(generator): generator for generator in found}.values())
 
@@ -98,34 +93,8 @@ class Generators:
             set_state(generator, state)
 
 
-def _generators_in(owner: object, seen: set[int], depth: int) -> Iterator[object]:
-    """Yields the generators that `owner` holds, directly or in its parts."""
-    if id(owner) in seen or depth == 0:
-        return
-    seen.add(id(owner))
-    if isinstance(owner, _KINDS):
-        yield owner
-        return
-    for part in _parts(owner):
-        yield from _generators_in(part, seen, depth - 1)
-
-
-def _parts(owner: object) -> Iterable[object]:
-    """Returns the parts that may hold generators: short lists, and attributes of loaders, samplers and the like."""
-    if isinstance(owner, (list, tuple)):
-        return owner if len(owner) <= _MAX_ITEMS else ()
-    if isinstance(owner, torch.nn.Module):
-        return [*owner.children(), *vars(owner).values()]
-    if isinstance(owner, (DataLoader, Sampler, Dataset)) or _is_plain_callable(owner):
-        return list(vars(owner).values())
-    return ()
-
-
-def _is_plain_callable(value: object) -> bool:
-    """Returns whether `value` is an object with ``__call__``, as transforms are: no function, class or method."""
-    return (
-        callable(value)
-        and not isinstance(value, type)
-        and hasattr(value, "__dict__")
-        and not hasattr(value, "__code__")
-    )
+def _generators_in(owner: object) -> list[object]:
+    """Returns the generators that an object holds, directly or in its parts; a loader's are those in its arguments."""
+    if isinstance(owner, DataLoader):
+        return _generators_in([value for name, value in vars(owner).items() if not name.startswith("_")])
+    return [thing for _, thing in walk((owner,), ("",)) if isinstance(thing, _KINDS)]
