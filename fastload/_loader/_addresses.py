@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch.utils.data import BatchSampler, SequentialSampler
+from torch.utils.data import BatchSampler
 
 from fastload import _native
 from fastload._errors import SampleError
@@ -85,7 +85,13 @@ class _Part:
 
 
 def batches_at(
-    now: CurrentLoader, kind: Kind, epoch: int | None, step: int | None, stop: int | None, state: dict[str, Any] | None
+    now: CurrentLoader,
+    kind: Kind,
+    *,
+    epoch: int | None,
+    step: int | None,
+    stop: int | None,
+    state: dict[str, Any] | None,
 ) -> AddressedBatches:
     """Returns what DataLoader.at() returns; `kind` makes loaders."""
     if epoch is not None and state is None:
@@ -96,7 +102,7 @@ def batches_at(
 
 
 def sample_at(
-    now: CurrentLoader, kind: Kind, index: int, epoch: int | None, step: int | None, state: dict[str, Any] | None
+    now: CurrentLoader, kind: Kind, index: int, *, epoch: int | None, step: int | None, state: dict[str, Any] | None
 ) -> tuple[Any, SampleReport]:
     """Returns what DataLoader.replay() returns; `kind` makes loaders."""
     if epoch is not None and state is None:
@@ -299,19 +305,13 @@ def _sampler_of_epoch(now: CurrentLoader, epoch: int) -> Any:
         sampler = type(getattr(now.index_sampler, "sampler", now.index_sampler)).__name__
         problem = f"a {sampler} draws the order of each epoch"
         raise ValueError(f"epoch {epoch} cannot be made again: {problem}. {_ORDERED}{_SAVED}")
-    index_sampler = _copied_sampler(now.index_sampler)
+    index_sampler = copy.copy(now.index_sampler)
+    if type(index_sampler) is BatchSampler:
+        index_sampler.sampler = copy.copy(index_sampler.sampler)
     holder = epoch_holder(index_sampler)
     if holder is not None:
         holder.set_epoch(epoch)
     return index_sampler
-
-
-def _copied_sampler(index_sampler: Any) -> Any:
-    """Copies a sampler of torch's own classes, or a ShardedSampler, so that its epoch can be set."""
-    if type(index_sampler) is BatchSampler and type(index_sampler.sampler) is not SequentialSampler:
-        inner = copy.copy(index_sampler.sampler)
-        return BatchSampler(inner, index_sampler.batch_size, index_sampler.drop_last)
-    return copy.copy(index_sampler)
 
 
 def _check_int(name: str, value: int, first: int, end: int, meaning: str = "") -> None:

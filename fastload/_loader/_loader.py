@@ -476,7 +476,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             >>> torch.equal(images, batches[2][0])
             True
         """
-        return batches_at(CurrentLoader(self), DataLoader, epoch, step, stop, state)
+        return batches_at(CurrentLoader(self), DataLoader, epoch=epoch, step=step, stop=stop, state=state)
 
     def replay(
         self,
@@ -516,7 +516,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             >>> torch.equal(sample[0], images[3]), report.index
             (True, 3)
         """
-        return sample_at(CurrentLoader(self), DataLoader, index, epoch, step, state)
+        return sample_at(CurrentLoader(self), DataLoader, index, epoch=epoch, step=step, state=state)
 
     # ---- looking at it and ending it -------------------------------------------------------------------------------
 
