@@ -51,7 +51,7 @@ def with_transforms(dataset: ImageFolder, *steps: Any) -> ImageFolder:
 # Transforms that differ. Each entry: the old loader's, the new one's, the stage of all samples, a part of each detail.
 
 RESIZE, CROP = transforms.Resize(40), transforms.CenterCrop(32)
-USUAL = [RESIZE, CROP, *TAIL]  # those of `evaluation`
+USUAL = [RESIZE, CROP, *TAIL]  # the transforms of `evaluation`
 
 
 def v2_pipeline(mean: Any) -> Any:
