@@ -11,7 +11,6 @@ import torch
 
 from fastload import _native
 from fastload._delivery._device import BatchLayout, Device, PinnedMemory, allocate
-from fastload._delivery._device_errors import device_error, naming_batch
 
 # Parts of a slot begin at multiples of this, so the device reads whole cache lines.
 _ALIGNMENT = 256
@@ -204,7 +203,7 @@ class StagedMemory:
             self._check_open()
             if (failure := self._reserve()) is not None:
                 what = f"the next batch waits for a slot of {self._slot_bytes} bytes, and it is unknown which copies"
-                raise device_error(f"{what} have finished: copies", self._device, _cause(failure))
+                raise self._device.error(f"{what} have finished: copies", _cause(failure))
             time.sleep(_POLL_SECONDS)
 
     def _reserve(self) -> _native.DeviceFailure | None:
@@ -288,15 +287,15 @@ class StagedMemory:
 
     def deliver(self, placed: PlacedBatch, number: int) -> tuple[list[torch.Tensor], torch.Tensor]:
         assert isinstance(placed, _StagedBatch)
-        with naming_batch(self._device, number, lambda: placed.num_bytes):
+        with self._device.naming_batch(number, lambda: placed.num_bytes):
             self._send(placed)
         assert placed.copy is not None, "an empty batch is an error"
         assert placed.destinations is not None, "sent"
         *views, labels = placed.destinations
         if (failure := placed.copy.failure) is not None:
             what = f"batch {number} ({placed.num_bytes} bytes) could not be copied"
-            raise device_error(what, self._device, _cause(failure))
-        with naming_batch(self._device, number, lambda: placed.num_bytes), self._device.on_copy_stream():
+            raise self._device.error(what, _cause(failure))
+        with self._device.naming_batch(number, lambda: placed.num_bytes), self._device.on_copy_stream():
             images = [
                 view if form.table is None else self._converted(form, view)
                 for form, view in zip(self._forms, views, strict=True)

@@ -13,7 +13,7 @@ import contextlib
 import copy
 import functools
 import warnings
-from collections.abc import Callable, Mapping, MutableMapping, MutableSequence, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, MutableSequence, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -22,6 +22,7 @@ from torch.utils.data._utils.pin_memory import pin_memory
 
 from fastload import _native
 from fastload._delivery._convert import convert, is_fused
+from fastload._errors import DeviceError
 
 
 @dataclass(frozen=True)
@@ -188,6 +189,28 @@ class Device:
         """Returns whether the device itself has failed, not memory run out or a call been wrong."""
         # torch.AcceleratorError since torch 2.8, a plain RuntimeError before.
         return str(error).startswith(("CUDA error", "CUDA driver error"))
+
+    def error(self, what: str, cause: str) -> DeviceError:
+        """Returns an error that says `what` failed on fastload's stream, why, and what to do."""
+        return DeviceError(
+            f"{what} to {self.name} on stream {self.copy_stream:#x}: {cause}. The cause may be a kernel queued "
+            "earlier: run again with CUDA_LAUNCH_BLOCKING=1 to see which. After most such errors a process cannot use "
+            "the device any more: start a new one"
+        )
+
+    @contextlib.contextmanager
+    def naming_batch(self, number: int, num_bytes: Callable[[], int]) -> Iterator[None]:
+        """Turns a failure of the device in this block into a DeviceError that names the batch.
+
+        Full memory stays the torch.OutOfMemoryError that programs look for.
+        """
+        try:
+            yield
+        except RuntimeError as error:
+            if not (isinstance(error, DeviceError) or self.is_failure(error)):
+                raise
+            what = f"batch {number} ({num_bytes()} bytes) could not be moved"
+            raise self.error(what, first_line(error)) from error
 
     def record_stream(self, holder: Any) -> None:
         """Marks memory of a tensor, or of an object with record_stream(), as used by the caller's current stream."""

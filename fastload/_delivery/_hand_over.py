@@ -10,7 +10,6 @@ from typing import Any
 import torch
 
 from fastload._delivery._device import Device, PinnedMemory, moved
-from fastload._delivery._device_errors import naming_batch
 from fastload._delivery._thread_order import holders
 
 
@@ -39,7 +38,7 @@ class Delivery:
         """Returns a context that turns device failures into DeviceErrors; `number` counts the batches of an epoch."""
         if self.device is None:
             return contextlib.nullcontext()
-        return naming_batch(self.device, number, lambda: _num_bytes(batch))
+        return self.device.naming_batch(number, lambda: _num_bytes(batch))
 
     def move(self, batch: Any, number: int) -> Any:
         """Queues the copies of `batch` to the device. Memory that only the copies need is kept until they end.

@@ -180,4 +180,4 @@ def test_a_kernel_that_is_refused_is_an_error_with_its_name(
     with pytest.raises(DeviceError) as caught:
         _convert.convert(**arguments())
     problem = "conversion of 210 bytes of pixels to torch.float32 on cpu failed: cudaErrorIllegalAddress"
-    assert str(caught.value) == problem  # _device_errors adds what to do, with the batch's number
+    assert str(caught.value) == problem  # Device.naming_batch() adds what to do, with the batch's number

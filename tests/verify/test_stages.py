@@ -24,7 +24,6 @@ from wrong_records import make_wrong, make_wrong_coefficients
 
 import fastload
 from fastload._decode_cache import _build, _file_records
-from fastload._tools.verify import _runner
 from fastload.cli import main
 
 TAIL = [transforms.ToTensor(), transforms.Normalize(recipes.MEAN, recipes.STD)]
@@ -587,21 +586,6 @@ def test_wrong_coefficients_are_cache(
     new = fastload.DataLoader(dataset, 4, num_workers=1, cache=store)
     report = fastload.verify(DataLoader(dataset, 4, num_workers=1), new)
     assert list(report.stages) == ["cache"]
-
-
-def test_another_fault_of_a_loader_with_a_cache_is_not_the_caches(
-    evaluation: ImageFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begin = _runner.LoaderRunner.next
-
-    def darker(runner: Any) -> Any:
-        outcome = begin(runner)
-        if outcome is not None and runner.is_fastloads:
-            outcome.batch[0].mul_(0.5)
-        return outcome
-
-    monkeypatch.setattr(_runner.LoaderRunner, "next", darker)
-    assert stages(evaluation, evaluation) == {"values": 11}
 
 
 class WithTransform(Dataset[Any]):
