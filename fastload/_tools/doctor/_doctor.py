@@ -36,7 +36,7 @@ def doctor(
 ) -> DoctorReport:
     """Finds what limits a loader, what to change, and the gain from the change, in less than a minute.
 
-    It measures copies of the loader, runs some of its samples in the calling thread, and measures the change that it
+    It reads a few files that the data set names, measures copies of the loader, and measures the change that it
     proposes. Samplers, random generators and data set are the loader's, and draw as in your own epochs.
 
     Args:
