@@ -41,59 +41,43 @@ def in_a_forked_stream() -> Any:
 
 # Name -> (one line, function from an index to a sample).
 _DRAWS: dict[str, tuple[str, Callable[[int], Any]]] = {
-    "random.random": ("every sample one number", lambda _: random.random()),
-    "random.gauss": ("pairs of which one is kept in the generator", lambda _: random.gauss(0, 1)),
-    "random.gauss by name": ("a function imported from the module", lambda _: gauss_by_name(0, 1)),
-    "random.choice": ("choice, choices and sample", lambda _: (random.choice(_LETTERS), random.choices(_LETTERS, k=2))),
-    "random.sample": ("sample and randrange", lambda index: (random.sample(range(50), 3), random.randrange(index + 1))),
-    "random.shuffle": ("a list in place", lambda _: shuffled(random.shuffle, [*range(6)])),
-    "random.shuffle by name": ("a function imported from the module", lambda _: shuffled(shuffle_by_name, [*range(6)])),
-    "random.getrandbits": ("bits and bytes", lambda _: (random.getrandbits(40), random.randbytes(3))),
-    "distributions of random": (
-        "betavariate, expovariate, triangular, vonmisesvariate and others",
-        lambda _: (
+    "functions of random": (
+        "functions of the module, also imported by name, and what gauss keeps in the generator",
+        lambda index: (
+            random.random(),
+            gauss_by_name(0, 1),
+            random.choices(_LETTERS, k=2),
+            random.sample(range(50), 3),
+            random.randrange(index + 1),
+            shuffled(shuffle_by_name, [*range(6)]),
+            random.getrandbits(40),
+            random.randbytes(3),
             random.betavariate(1, 2),
-            random.expovariate(1),
-            random.triangular(0, 1),
             random.gammavariate(2, 1),
-            random.lognormvariate(0, 1),
             random.normalvariate(0, 1),
             random.vonmisesvariate(0, 1),
-            random.paretovariate(1),
-            random.weibullvariate(1, 2),
-            random.uniform(3, 4),
-            random.randint(1, 6),
         ),
     ),
     "random.seed": ("seeded by the index", lambda index: (random.seed(index), random.random(), random.gauss(0, 1))[1:]),
     "random.getstate": ("the state itself", lambda _: (random.random(), sum(random.getstate()[1][:-1]) % 1_000_003)),
-    "np.random.rand": ("every sample some numbers", lambda _: np.random.rand(2)),
-    "np.random.normal": ("pairs of which one is kept", lambda _: (np.random.normal(), np.random.standard_normal(2))),
-    "np.random.normal by name": ("a function imported from the module", lambda _: normal_by_name(1, 2)),
-    "np.random.choice": (
-        "with and without weights",
-        lambda _: (np.random.choice(9, 3, replace=False), np.random.choice([5, 6], p=[0.3, 0.7])),
-    ),
-    "np.random.permutation": ("of a number and of an array", lambda _: np.random.permutation(6)),
-    "np.random.shuffle": ("an array in place", lambda _: shuffled(np.random.shuffle, np.arange(7))),
-    "distributions of NumPy": (
-        "beta, binomial, dirichlet, multinomial, poisson and others",
+    "functions of NumPy": (
+        "functions of the module, also imported by name, and the normal value that is kept",
         lambda _: (
+            np.random.rand(2),
+            normal_by_name(1, 2),
+            np.random.standard_normal(2),
+            np.random.choice(9, 3, replace=False),
+            np.random.choice([5, 6], p=[0.3, 0.7]),
+            np.random.permutation(6),
+            shuffled(np.random.shuffle, np.arange(7)),
             np.random.beta(1, 2),
             np.random.binomial(9, 0.4),
             np.random.dirichlet([1, 2]),
-            np.random.multinomial(5, [0.2, 0.8]),
             np.random.poisson(3),
-            np.random.gamma(2),
-            np.random.exponential(),
-            np.random.uniform(1, 2),
-            np.random.randint(0, 99, 2),
-            np.random.random_sample(),
-            np.random.laplace(),
             np.random.multivariate_normal([0, 0], np.eye(2)),
+            np.random.bytes(3),
         ),
     ),
-    "np.random.bytes": ("raw bytes", lambda _: np.random.bytes(3)),
     "np.random.seed": ("seeded by the index", lambda index: (np.random.seed(index), np.random.randn())[1]),
     "np.random.get_state": (
         "the state itself, with the kept value",
@@ -252,45 +236,16 @@ def rejected_samples() -> Any:
     return Data()
 
 
-# ---- default_collate of mixed samples -------------------------------------------------------------------------------
+# ---- default_collate in the user's own code --------------------------------------------------------------------------
 
-_MIXED = {
-    "float16 then float32": [torch.tensor([1.5], dtype=torch.float16), torch.tensor([1.0001])],
-    "float32 then float16": [torch.tensor([1.0001]), torch.tensor([1.5], dtype=torch.float16)],
-    "uint8 then int64": [torch.tensor([7], dtype=torch.uint8), torch.tensor([3000])],
-    "uint8 then float32": [torch.tensor([7], dtype=torch.uint8), torch.tensor([1.5])],
-    "float64 then int32": [torch.tensor([0.1], dtype=torch.float64), torch.tensor([3], dtype=torch.int32)],
-    "bool then int64": [torch.tensor([True]), torch.tensor([3])],
-    "int64 then bool": [torch.tensor([3]), torch.tensor([True])],
-    "arrays of float32 then float64": [np.float32([1.5]), np.float64([0.1])],
-    "numbers of two types": [1, 2.5],
-    "numbers after floats": [2.5, 1],
-    "NumPy scalars": [np.float32(1.5), np.float64(0.1)],
-    "shapes that differ": [torch.zeros(2), torch.zeros(3)],
-    "a channel more": [torch.zeros(1, 2), torch.zeros(3, 2)],
-    "a tensor that does not own its storage": [torch.zeros(4)[::2], torch.arange(8.0)[4:6]],
-    "a transposed tensor": [torch.arange(6.0).view(2, 3).T, torch.arange(6.0).view(3, 2)],
-    "a tensor with a gradient": [torch.ones(2, requires_grad=True).detach(), torch.zeros(2)],
-    "an empty tensor": [torch.zeros(0), torch.zeros(0)],
-    "dicts with other keys": [{"a": 1, "b": 2}, {"a": 1, "c": 2}],
-    "lists of other lengths": [[1, 2], [1]],
-    "None": [None, None],
-    "text and bytes": ["a", "b"],
-}
-for _name, _values in _MIXED.items():
-    COLLATION.add(
-        f"collation of {_name}",
-        "what the batch's first sample decides for the others",
-        lambda values=_values: Transformed(lambda index: values[index % 2]),
-    )
+_MIXED: list[Any] = [torch.tensor([1.5], dtype=torch.float16), torch.tensor([1.0001])]
 
 
 @COLLATION.program
 def a_collate_function_with_default_collate() -> Any:
     """Calls default_collate from the user's own collate_fn in the worker."""
-    values = _MIXED["float16 then float32"]
     return Setting(
-        Transformed(lambda index: values[index % 2]),
+        Transformed(lambda index: _MIXED[index % 2]),
         {"collate_fn": lambda samples: {"batch": torch.utils.data.default_collate(samples)}},
     )
 
@@ -298,5 +253,4 @@ def a_collate_function_with_default_collate() -> Any:
 @COLLATION.program
 def default_collate_in_a_sample() -> Any:
     """Calls default_collate in a sample, where it sees the worker, too."""
-    values: list[Any] = _MIXED["uint8 then int64"]
-    return Transformed(lambda _: torch.utils.data.default_collate(values))
+    return Transformed(lambda _: torch.utils.data.default_collate(_MIXED))

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import collections
-import itertools
-import os
 import random
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numbered import NUM_SAMPLES, Numbered
 from program import Chapter, Setting, Transformed
-from torch.utils.data import ChainDataset, ConcatDataset, IterableDataset, StackDataset, Subset, get_worker_info
+from torch.utils.data import ChainDataset, ConcatDataset, IterableDataset, Subset, get_worker_info
 
 EPOCHS = Chapter()
 STREAMS = Chapter()
@@ -46,26 +43,6 @@ def set_epoch() -> Any:
 
 
 @EPOCHS.program
-def a_curriculum() -> Any:
-    """Uses a list of samples that grows from epoch to epoch."""
-
-    class Data(Numbered):
-        def __init__(self) -> None:
-            super().__init__(8)
-            self.items = [*range(8)]
-
-        def sample(self, index: int) -> Any:
-            return self.items[index], len(self.items)
-
-    data = Data()
-
-    def grow(epoch: int) -> None:
-        data.items = [100 * epoch + item for item in range(8 + epoch)]
-
-    return Setting(data, before_epoch=grow)
-
-
-@EPOCHS.program
 def a_curriculum_in_place() -> Any:
     """Changes a list and an array in place in the program."""
     items, scale = [*range(NUM_SAMPLES)], np.ones(1)
@@ -75,17 +52,6 @@ def a_curriculum_in_place() -> Any:
         scale[0] += epoch
 
     return Setting(Transformed(lambda index: items[index] * scale[0]), before_epoch=change)
-
-
-@EPOCHS.program
-def a_transform_exchanged_between_epochs() -> Any:
-    """Sets dataset.transform anew, as training that ends without augmentation does."""
-    data = Transformed(lambda index: index)
-
-    def exchange(epoch: int) -> None:
-        data.transform = lambda index: index * 10**epoch
-
-    return Setting(data, before_epoch=exchange)
 
 
 @EPOCHS.program
@@ -101,25 +67,10 @@ def the_programs_own_draws_between_epochs() -> Any:
 
 
 @EPOCHS.program
-def a_subset_of_a_counting_dataset() -> Any:
-    """Reads a Subset and the dataset below it."""
-    inner = Counting()
-    return Setting(Subset(inner, [*range(0, NUM_SAMPLES, 2), 1, 1, 3]), after_epoch=lambda: inner.calls)
-
-
-@EPOCHS.program
 def one_dataset_twice_in_a_concatenation() -> Any:
     """Reads a ConcatDataset of a dataset, itself and a subset of it, with one count."""
     inner = Counting()
     return Setting(ConcatDataset([inner, Subset(inner, [1, 2]), inner]), {"shuffle": True})
-
-
-@EPOCHS.program
-def stacked_datasets_that_share_a_generator() -> Any:
-    """Reads a StackDataset of two datasets that draw from one generator."""
-    generator = random.Random(3)
-    first, second = (Transformed(lambda index: generator.random() + index) for _ in range(2))
-    return StackDataset(first, second)
 
 
 @EPOCHS.program
@@ -140,29 +91,6 @@ def a_wrapper_that_asks_others() -> Any:
 
 
 @EPOCHS.program
-def wrappers_in_wrappers() -> Any:
-    """Uses three wrappers, each with a cache that evicts."""
-
-    class Cached(Numbered):
-        def __init__(self, inner: Any, size: int) -> None:
-            super().__init__()
-            self.inner, self.size = inner, size
-            self.cache: collections.OrderedDict[int, Any] = collections.OrderedDict()
-            self.misses = 0
-
-        def sample(self, index: int) -> Any:
-            key = index % 7
-            if key not in self.cache:
-                self.misses += 1
-                self.cache[key] = self.inner[key]
-                if len(self.cache) > self.size:
-                    self.cache.popitem(last=False)
-            return self.cache[key], self.misses
-
-    return Setting(Cached(Cached(Counting(), 2), 3), {"shuffle": True})
-
-
-@EPOCHS.program
 def a_list_of_lists_as_dataset() -> Any:
     """Reads a plain list whose elements collate_fn changes."""
 
@@ -178,33 +106,6 @@ def a_list_of_lists_as_dataset() -> Any:
 
 
 @EPOCHS.program
-def a_dict_as_dataset() -> Any:
-    """Reads a dict of arrays that collate_fn writes to."""
-    data = {index: np.full(2, index) for index in range(12)}
-
-    def collate(samples: list[Any]) -> Any:
-        samples[0] += 100
-        return torch.utils.data.default_collate(samples)
-
-    return Setting(data, {"collate_fn": collate, "sampler": [*range(12), *range(12)]}, after_epoch=lambda: data[0])
-
-
-@EPOCHS.program
-def an_init_function_with_fixed_seeds() -> Any:
-    """Gives the same numbers in each epoch."""
-
-    def begin(worker_id: int) -> None:
-        np.random.seed(42 + worker_id)
-        random.seed(42 + worker_id)
-        torch.manual_seed(42 + worker_id)
-
-    def transform(_index: int) -> Any:
-        return random.randint(0, 9), np.random.permutation(4), torch.randperm(3)
-
-    return Setting(Transformed(transform), {"worker_init_fn": begin})
-
-
-@EPOCHS.program
 def an_init_function_that_shards() -> Any:
     """Sets get_worker_info().dataset.items to this worker's part."""
     data = Transformed(lambda index: index)
@@ -216,25 +117,6 @@ def an_init_function_that_shards() -> Any:
         info.dataset.items = info.dataset.items[worker_id :: info.num_workers]
 
     return Setting(data, {"worker_init_fn": begin}, after_epoch=lambda: len(data.items))  # type: ignore[attr-defined]
-
-
-@EPOCHS.program
-def an_init_function_that_opens() -> Any:
-    """Opens a file in each worker, and reads on from its position."""
-
-    class Data(Numbered):
-        file: Any = None
-
-        def sample(self, index: int) -> Any:
-            if self.file is None:
-                return index, ""
-            return index, self.file.read(3)
-
-    def begin(_worker_id: int) -> None:
-        get_worker_info().dataset.file = Path(__file__).open()  # noqa: SIM115 - held as long as the worker
-
-    data = Data()
-    return Setting(data, {"worker_init_fn": begin}, after_epoch=lambda: data.file is None)
 
 
 @EPOCHS.program
@@ -263,32 +145,6 @@ def an_init_function_that_raises() -> Any:
             raise RuntimeError("worker 1 has no file")
 
     return Setting(Counting(), {"worker_init_fn": begin})
-
-
-@EPOCHS.program
-def a_lazily_opened_descriptor() -> Any:
-    """Calls os.open in the first sample of each worker, and os.read with a position of its own."""
-
-    class Data(Numbered):
-        descriptor = -1
-
-        def sample(self, index: int) -> Any:
-            if self.descriptor < 0:
-                self.descriptor = os.open(__file__, os.O_RDONLY)
-            return index, os.read(self.descriptor, 2)
-
-    return Data()
-
-
-@EPOCHS.program
-def the_worker_of_each_sample() -> Any:
-    """Gives id, number, seed and initial seed of the worker that makes the sample."""
-
-    def transform(_index: int) -> Any:
-        info = get_worker_info()
-        return (0, 0, 0) if info is None else (info.id, info.num_workers, info.seed, torch.initial_seed())
-
-    return Setting(Transformed(transform), {"shuffle": True})
 
 
 @EPOCHS.program
@@ -321,35 +177,6 @@ def a_stream_with_counters() -> Any:
     """Counts the calls of __iter__ and the items given, on self."""
     data = Shards()
     return Setting(data, after_epoch=lambda: (data.passes, data.given))
-
-
-@STREAMS.program
-def a_weighted_choice() -> Any:
-    """Draws with random.choices and weights in a stream, as mixtures of datasets do."""
-
-    class Mixture(IterableDataset[Any]):
-        def __iter__(self) -> Iterator[Any]:
-            sources = [itertools.count(0), itertools.count(100), itertools.count(200)]
-            for _ in range(12):
-                (chosen,) = random.choices(range(3), weights=[1, 2, 7])
-                yield next(sources[chosen]), random.random()
-
-    return Mixture()
-
-
-@STREAMS.program
-def a_weighted_choice_with_its_own_generator() -> Any:
-    """Does the same with a random.Random that continues from epoch to epoch in a worker."""
-
-    class Mixture(IterableDataset[Any]):
-        def __init__(self) -> None:
-            self.generator = random.Random(5)
-
-        def __iter__(self) -> Iterator[Any]:
-            for _ in range(12):
-                yield self.generator.choices("abc", [1, 2, 7])[0], self.generator.random()
-
-    return Mixture()
 
 
 @STREAMS.program
@@ -394,22 +221,6 @@ def a_stream_that_is_its_own_iterator() -> Any:
 
     data = Own()
     return Setting(data, after_epoch=lambda: (data.position, data.rounds))
-
-
-@STREAMS.program
-def a_stream_with_set_epoch() -> Any:
-    """Uses a permutation that depends on the epoch."""
-
-    class Permuted(IterableDataset[Any]):
-        epoch = 0
-
-        def __iter__(self) -> Iterator[Any]:
-            info = get_worker_info()
-            order = np.random.default_rng(self.epoch).permutation(20)
-            yield from order[0 if info is None else info.id :: 1 if info is None else info.num_workers]
-
-    data = Permuted()
-    return Setting(data, before_epoch=lambda epoch: setattr(data, "epoch", epoch))
 
 
 @STREAMS.program
@@ -465,27 +276,6 @@ def a_stream_without_batches() -> Any:
 def a_stream_whose_last_batch_is_dropped() -> Any:
     """Uses drop_last, which holds in each worker."""
     return Setting(Shards(), {"drop_last": True})
-
-
-@STREAMS.program
-def a_stream_that_an_init_function_shards() -> Any:
-    """Follows torch's documented recipe: worker_init_fn sets start and end."""
-
-    class Range(IterableDataset[Any]):
-        def __init__(self) -> None:
-            self.start, self.end = 3, 27
-
-        def __iter__(self) -> Iterator[int]:
-            return iter(range(self.start, self.end))
-
-    def begin(worker_id: int) -> None:
-        info = get_worker_info()
-        data = info.dataset
-        size = -(-(data.end - data.start) // info.num_workers)
-        data.start, data.end = data.start + worker_id * size, min(data.start + (worker_id + 1) * size, data.end)
-
-    data = Range()
-    return Setting(data, {"worker_init_fn": begin}, after_epoch=lambda: (data.start, data.end))
 
 
 @STREAMS.program

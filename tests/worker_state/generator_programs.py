@@ -159,37 +159,11 @@ for _number, _place in enumerate(PLACES):
 
 
 @GENERATORS.program
-def two_generators_on_one_bit_generator() -> Any:
-    """Uses two NumPy generators that continue each other's draws."""
-    bits = np.random.PCG64(7)
-    first, second = np.random.Generator(bits), np.random.Generator(bits)
-    return Transformed(lambda _: (first.random(), second.random()))
-
-
-@GENERATORS.program
 def a_random_state_on_a_generators_bits() -> Any:
     """Uses a RandomState and a Generator on one MT19937."""
     bits = np.random.MT19937(8)
     old, new = np.random.RandomState(bits), np.random.Generator(bits)
     return Transformed(lambda _: (old.rand(), new.random(), old.randn()))
-
-
-@GENERATORS.program
-def one_generator_held_twice() -> Any:
-    """Draws from one generator in the transform and collate_fn in turn."""
-    generator = random.Random(9)
-    return Setting(
-        Transformed(lambda _: generator.random()),
-        {"collate_fn": lambda samples: (torch.utils.data.default_collate(samples), generator.random())},
-    )
-
-
-@GENERATORS.program
-def a_generator_that_has_drawn() -> Any:
-    """Uses a gauss value that the program's draw has left in the generator."""
-    generator = random.Random(10)
-    generator.gauss(0, 1)
-    return Transformed(lambda _: generator.gauss(0, 1))
 
 
 @GENERATORS.program
@@ -248,34 +222,6 @@ def generators_that_the_program_draws_from_between_epochs() -> Any:
         before_epoch=lambda epoch: [generator.random() for _ in range(epoch)],
         after_epoch=lambda: generator.getstate()[1][:5],
     )
-
-
-@GENERATORS.program
-def a_generator_seeded_by_sample() -> Any:
-    """Seeds one generator anew in each sample, so that two threads would disturb each other."""
-    generator = torch.Generator()
-
-    def transform(index: int) -> Any:
-        generator.manual_seed(index)
-        return torch.rand(1, generator=generator), torch.randn(2, generator=generator)
-
-    return Transformed(transform)
-
-
-@GENERATORS.program
-def a_generator_on_the_class_replaced_on_the_object() -> Any:
-    """Uses a class attribute that worker_init_fn replaces by a generator of the worker's."""
-
-    class Data(Numbered):
-        generator: Any = None
-
-        def sample(self, index: int) -> Any:
-            return index, -1.0 if self.generator is None else self.generator.random()
-
-    def begin(worker_id: int) -> None:
-        torch.utils.data.get_worker_info().dataset.generator = random.Random(worker_id)
-
-    return Setting(Data(), {"worker_init_fn": begin})
 
 
 @GENERATORS.program

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from numbered import NUM_SAMPLES, Numbered
+from numbered import NUM_SAMPLES
 from PIL import Image
 from program import Chapter, Setting, Transformed, new_folder
-from torch.utils.data import TensorDataset, get_worker_info
+from torch.utils.data import get_worker_info
 
 MEMORY = Chapter()
 
@@ -23,23 +23,6 @@ def slot() -> int:
     """Returns a number for each worker; 0 in the program itself."""
     info = get_worker_info()
     return 0 if info is None else info.id
-
-
-@MEMORY.program
-def an_array_written_in_place() -> Any:
-    """Keeps a NumPy buffer on self."""
-
-    class Data(Numbered):
-        def __init__(self) -> None:
-            super().__init__()
-            self.buffer = np.zeros(4)
-
-        def sample(self, index: int) -> Any:
-            self.buffer[index % 4] += index
-            return self.buffer.copy()
-
-    data = Data()
-    return Setting(data, after_epoch=lambda: data.buffer)
 
 
 @MEMORY.program
@@ -118,15 +101,6 @@ def an_array_subclass() -> Any:
         return named.name, named.calls, np.asarray(named).copy(), float(masked.sum())
 
     return Transformed(transform)
-
-
-@MEMORY.program
-def a_tensor_written_in_place() -> Any:
-    """Keeps a tensor in a closure."""
-    total = torch.zeros(3)
-    return Setting(
-        Transformed(lambda index: total.add_(torch.tensor([index, 1, 2])).clone()), after_epoch=lambda: total
-    )
 
 
 @MEMORY.program
@@ -210,18 +184,6 @@ def other_kinds_of_tensors() -> Any:
 
 
 @MEMORY.program
-def a_shared_tensor() -> Any:
-    """Writes to a tensor in shared memory in the workers, which the program sees."""
-    counts = torch.zeros(NUM_SAMPLES, dtype=torch.int64).share_memory_()
-
-    def transform(index: int) -> Any:
-        counts[index] += index
-        return index
-
-    return Setting(Transformed(transform), after_epoch=lambda: counts)
-
-
-@MEMORY.program
 def a_view_of_a_shared_tensor() -> Any:
     """Uses a row of a shared tensor in each worker, and a module whose weights are shared."""
     rows = torch.zeros(8, 3).share_memory_()
@@ -282,32 +244,20 @@ def an_event_and_a_queue() -> Any:
 
 
 @MEMORY.program
-def a_memmap_that_is_read() -> Any:
-    """Uses np.memmap with mode r, and one that is copied on write."""
-    file = new_folder() / "table"
-    np.arange(NUM_SAMPLES, dtype=np.int64).tofile(file)
-    table = np.memmap(file, dtype=np.int64, mode="r")
-    own = np.memmap(file, dtype=np.int64, mode="c")
+def memmaps() -> Any:
+    """Uses np.memmap with mode r, c (copied on write) and r+, whose file has the workers' writes."""
+    files = [new_folder() / "table" for _ in range(2)]
+    for file in files:
+        np.arange(NUM_SAMPLES, dtype=np.int64).tofile(file)
+    table, own = (np.memmap(files[0], dtype=np.int64, mode=mode) for mode in ("r", "c"))
+    written = np.memmap(files[1], dtype=np.int64, mode="r+")
 
     def transform(index: int) -> Any:
         own[0] += 1
+        written[index] += index
         return int(table[index]), int(own[0]), table.flags.writeable
 
-    return Setting(Transformed(transform), after_epoch=lambda: np.asarray(own[:2]))
-
-
-@MEMORY.program
-def a_memmap_that_is_written() -> Any:
-    """Uses np.memmap with mode r+: the file has the workers' writes."""
-    file = new_folder() / "table"
-    np.zeros(NUM_SAMPLES).tofile(file)
-    table = np.memmap(file, dtype=np.float64, mode="r+")
-
-    def transform(index: int) -> Any:
-        table[index] += index
-        return index
-
-    return Setting(Transformed(transform), after_epoch=lambda: np.fromfile(file))
+    return Setting(Transformed(transform), after_epoch=lambda: (np.asarray(own[:2]), np.fromfile(files[1])))
 
 
 @MEMORY.program
@@ -325,12 +275,13 @@ def an_anonymous_map() -> Any:
 
 @MEMORY.program
 def bytes_that_can_change() -> Any:
-    """Uses bytearray, array.array, a ctypes structure and io.BytesIO."""
+    """Uses bytearray, array.array, a ctypes structure, io.BytesIO and io.StringIO."""
 
     class Point(ctypes.Structure):
         _fields_ = [("x", ctypes.c_int), ("y", ctypes.c_int)]
 
     raw, numbers, point, stream = bytearray(4), array.array("i", [0, 0]), Point(1, 2), io.BytesIO()
+    log = io.StringIO()
 
     def transform(index: int) -> Any:
         raw[index % 4] += 1
@@ -338,16 +289,10 @@ def bytes_that_can_change() -> Any:
         numbers.append(index)
         point.x += 1
         stream.write(b"x")
-        return list(raw), numbers[0], len(numbers), point.x, stream.tell()
+        log.write(f"{index} ")
+        return list(raw), numbers[0], len(numbers), point.x, stream.tell(), log.getvalue()
 
-    return Transformed(transform)
-
-
-@MEMORY.program
-def a_text_stream() -> Any:
-    """Keeps a log in an io.StringIO."""
-    log = io.StringIO()
-    return Setting(Transformed(lambda index: (log.write(f"{index} "), log.tell())), after_epoch=lambda: log.getvalue())
+    return Setting(Transformed(transform), after_epoch=log.getvalue)
 
 
 @MEMORY.program
@@ -365,18 +310,6 @@ def a_memoryview() -> Any:
 
 
 @MEMORY.program
-def a_tensor_dataset() -> Any:
-    """Uses a TensorDataset whose tensors an init function changes."""
-
-    def begin(worker_id: int) -> None:
-        info = get_worker_info()
-        info.dataset.tensors[0].add_(100 * (worker_id + 1))
-
-    data = TensorDataset(torch.arange(NUM_SAMPLES), torch.rand(NUM_SAMPLES, 2))
-    return Setting(data, {"worker_init_fn": begin}, after_epoch=lambda: data.tensors[0])
-
-
-@MEMORY.program
 def an_image_that_is_held() -> Any:
     """Draws a point on a PIL image in every sample."""
     image = Image.new("RGB", (4, 4))
@@ -386,41 +319,3 @@ def an_image_that_is_held() -> Any:
         return np.asarray(image)[0].copy()
 
     return Setting(Transformed(transform), after_epoch=lambda: np.asarray(image))
-
-
-@MEMORY.program
-def a_cache_of_images() -> Any:
-    """Opens images lazily, keeps them, and turns them in place."""
-    blob = io.BytesIO()
-    Image.fromarray(np.arange(48, dtype=np.uint8).reshape(4, 4, 3)).save(blob, "PNG")
-
-    class Data(Numbered):
-        def __init__(self) -> None:
-            super().__init__()
-            self.blob, self.images = blob.getvalue(), {}
-
-        def sample(self, index: int) -> Any:
-            if index % 3 not in self.images:
-                self.images[index % 3] = Image.open(io.BytesIO(self.blob))
-            image = self.images[index % 3].rotate(90)
-            self.images[index % 3] = image
-            return np.asarray(image).copy()
-
-    return Data()
-
-
-@MEMORY.program
-def a_buffer_that_samples_return() -> Any:
-    """Fills a scratch array on self and returns it as a tensor, collated before the next batch."""
-
-    class Data(Numbered):
-        def __init__(self) -> None:
-            super().__init__()
-            self.scratch = np.zeros((3, 3), np.float32)
-
-        def sample(self, index: int) -> Any:
-            self.scratch.fill(index)
-            self.scratch[0, 0] = self.scratch.sum()
-            return torch.from_numpy(self.scratch.copy())
-
-    return Data()

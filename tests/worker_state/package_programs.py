@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import collections
 import datetime
 import decimal
 import fractions
 import functools
-import io
 import logging
-import random
 import re
 import sqlite3
 import string
-import zipfile
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
 import torchvision_shim  # noqa: F401
 from numbered import NUM_SAMPLES, Numbered
-from PIL import Image, ImageDraw
 from program import Chapter, Setting, Transformed, new_folder
 
 PACKAGES = Chapter()
@@ -39,38 +32,6 @@ def a_pandas_frame() -> Any:
         return frame["name"].iloc[index], int(frame["count"].sum())
 
     return Setting(Transformed(transform), after_epoch=lambda: int(frame["count"].sum()))
-
-
-@PACKAGES.needing("scipy")
-def distributions_of_scipy() -> Any:
-    """Uses scipy.stats, whose 149 distributions hold NumPy's global generator."""
-    from scipy import stats
-
-    frozen = stats.beta(1, 2)
-    return Transformed(lambda _: (stats.norm.rvs(), stats.truncnorm.rvs(-1, 1), frozen.rvs(2), stats.randint.rvs(0, 9)))
-
-
-@PACKAGES.needing("sklearn")
-def utilities_of_scikit_learn() -> Any:
-    """Uses check_random_state(None) and shuffle, which draw from NumPy's global generator."""
-    from sklearn.utils import check_random_state, resample, shuffle
-
-    held = check_random_state(None)
-    return Transformed(lambda _: (held.rand(), shuffle(np.arange(5)), resample(np.arange(5)), held.randn()))
-
-
-@PACKAGES.needing("sklearn")
-def a_scaler_of_scikit_learn() -> Any:
-    """Fits a scaler on the samples."""
-    from sklearn.preprocessing import StandardScaler
-
-    scaler = StandardScaler()
-
-    def transform(index: int) -> Any:
-        scaler.partial_fit(np.array([[float(index), 1.0]]))
-        return scaler.mean_.copy(), int(scaler.n_samples_seen_)
-
-    return Setting(Transformed(transform), after_epoch=lambda: hasattr(scaler, "mean_"))
 
 
 @PACKAGES.needing("lmdb")
@@ -98,28 +59,6 @@ def a_lazily_opened_lmdb() -> Any:
 
     data = Data()
     return Setting(data, after_epoch=lambda: data.env is None)
-
-
-@PACKAGES.program
-def a_lazily_opened_archive() -> Any:
-    """Opens a zipfile.ZipFile in the first sample of each worker."""
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w") as archive:
-        for index in range(NUM_SAMPLES):
-            archive.writestr(f"{index}.txt", f"file {index}")
-
-    class Data(Numbered):
-        def __init__(self) -> None:
-            super().__init__()
-            self.content, self.archive = content.getvalue(), None
-
-        def sample(self, index: int) -> Any:
-            if self.archive is None:
-                self.archive = zipfile.ZipFile(io.BytesIO(self.content))  # type: ignore[assignment]
-            return self.archive.read(f"{index}.txt").decode()  # type: ignore[attr-defined]
-
-    data = Data()
-    return Setting(data, after_epoch=lambda: data.archive is None)
 
 
 @PACKAGES.program
@@ -215,41 +154,6 @@ def a_logger() -> Any:
     return Setting(Transformed(transform), after_epoch=lambda: handler.records)
 
 
-@PACKAGES.program
-def a_drawing_on_an_image() -> Any:
-    """Draws random lines with ImageDraw on an image made in each sample."""
-
-    def transform(index: int) -> Any:
-        image = Image.new("L", (8, 8), index)
-        draw = ImageDraw.Draw(image)
-        draw.line([random.randrange(8) for _ in range(4)], fill=255)
-        return np.asarray(image).copy()
-
-    return Transformed(transform)
-
-
-@PACKAGES.program
-def v2_transforms() -> Any:
-    """Uses torchvision.transforms.v2 on a tensor."""
-    from torchvision.transforms import v2
-
-    pipeline = v2.Compose([v2.RandomHorizontalFlip(), v2.RandomErasing(0.7), v2.ToDtype(torch.float32)])
-    return Transformed(lambda index: pipeline(torch.full((3, 8, 8), float(index))))
-
-
-@PACKAGES.needing("cv2")
-def an_image_of_opencv() -> Any:
-    """Uses cv2 on arrays, with parameters drawn from NumPy."""
-    import cv2
-
-    def transform(index: int) -> Any:
-        image = np.full((8, 8, 3), index, np.uint8)
-        cv2.circle(image, tuple(int(number) for number in np.random.randint(0, 8, 2)), 2, (255, 0, 9))
-        return cv2.GaussianBlur(image, (3, 3), float(np.random.uniform(0.1, 2)))
-
-    return Transformed(transform)
-
-
 @PACKAGES.needing("transformers")
 def a_tokenizer() -> Any:
     """Uses a tokenizer written in Rust, with a padding set once."""
@@ -260,22 +164,3 @@ def a_tokenizer() -> Any:
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     tokenizer.enable_padding(length=5)
     return Transformed(lambda index: tokenizer.encode(" ".join(["one", "two", "five"][: index % 4])).ids)
-
-
-@PACKAGES.program
-def an_ordered_cache_of_tensors() -> Any:
-    """Keeps tensors in an LRU cache, and changes them there."""
-    cache: collections.OrderedDict[int, torch.Tensor] = collections.OrderedDict()
-
-    def transform(index: int) -> Any:
-        key = index % 5
-        if key in cache:
-            cache.move_to_end(key)
-            cache[key].add_(1)
-        else:
-            cache[key] = torch.full((2,), float(key))
-            while len(cache) > 3:
-                cache.popitem(last=False)
-        return cache[key].clone(), str(list(cache))
-
-    return Setting(Transformed(transform), {"shuffle": True})

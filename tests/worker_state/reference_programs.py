@@ -10,7 +10,6 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from numbered import Numbered
 from program import Chapter, Counter, Setting, Transformed
 from torch.utils.data import get_worker_info
@@ -80,22 +79,6 @@ def a_built_in_bound_method_on_self() -> Any:
 
 
 @REFERENCES.program
-def a_back_reference() -> Any:
-    """Checks that dataset.transform.owner is dataset."""
-
-    class Step:
-        owner: Any = None
-
-        def __call__(self, index: int) -> Any:
-            self.owner.calls += 1
-            return self.owner.calls, self.owner.transform is self, index
-
-    data = Transformed(Step(), calls=0)
-    data.transform.owner = data  # type: ignore[attr-defined]
-    return data
-
-
-@REFERENCES.program
 def the_worker_infos_dataset() -> Any:
     """Checks that get_worker_info().dataset is the dataset asked for samples, and the owner of its transform."""
 
@@ -117,28 +100,6 @@ def a_partial_on_a_list() -> Any:
         return len(seen), counter(index)
 
     return Setting(Transformed(functools.partial(add, seen, counter=Counter())), after_epoch=lambda: seen)
-
-
-@REFERENCES.program
-def a_partial_of_a_partial() -> Any:
-    """Partials of partials of a bound method, and a partialmethod."""
-
-    class Data(Numbered):
-        def __init__(self) -> None:
-            super().__init__()
-            self.total = 0
-            self.step = functools.partial(functools.partial(self.add, 1), factor=3)
-
-        def add(self, offset: int, index: int, factor: int) -> int:
-            self.total += (offset + index) * factor
-            return self.total
-
-        add_twice = functools.partialmethod(add, 2, factor=2)
-
-        def sample(self, index: int) -> Any:
-            return index, self.step(index), self.add_twice(index)
-
-    return Data()
 
 
 @REFERENCES.program
@@ -237,41 +198,30 @@ def one_list_by_three_names() -> Any:
 
 
 @REFERENCES.program
-def the_collate_function_is_a_method_of_the_dataset() -> Any:
-    """Uses collate_fn=dataset.collate, which reads what samples have left."""
+def the_loaders_functions_are_methods_of_the_dataset() -> Any:
+    """Uses dataset.collate, which reads what samples have left, and worker_init_fn=dataset.begin."""
 
     class Data(Numbered):
+        offset = 0
+
         def __init__(self) -> None:
             super().__init__()
             self.lengths: list[int] = []
 
+        def begin(self, worker_id: int) -> None:
+            self.offset = 100 * (worker_id + 1)
+
         def sample(self, index: int) -> Any:
             self.lengths.append(index % 5)
-            return index
+            return index + self.offset
 
         def collate(self, samples: list[int]) -> Any:
             lengths, self.lengths = self.lengths, []
             return samples, lengths
 
     data = Data()
-    return Setting(data, {"collate_fn": data.collate}, after_epoch=lambda: data.lengths)
-
-
-@REFERENCES.program
-def the_init_function_is_a_method_of_the_dataset() -> Any:
-    """Uses worker_init_fn=dataset.begin, which sets attributes."""
-
-    class Data(Numbered):
-        offset = 0
-
-        def begin(self, worker_id: int) -> None:
-            self.offset = 100 * (worker_id + 1)
-
-        def sample(self, index: int) -> Any:
-            return index + self.offset
-
-    data = Data()
-    return Setting(data, {"worker_init_fn": data.begin}, after_epoch=lambda: data.offset)
+    arguments = {"collate_fn": data.collate, "worker_init_fn": data.begin}
+    return Setting(data, arguments, after_epoch=lambda: (data.lengths, data.offset))
 
 
 # ---- sentinels and objects compared by `is` -----------------------------------------------------------------------
@@ -414,49 +364,3 @@ def a_dead_weak_reference() -> Any:
 
 
 # ---- contexts and modules -------------------------------------------------------------------------------------------
-
-
-@REFERENCES.program
-def a_context_that_is_kept() -> Any:
-    """Uses contextlib.ExitStack and a callback on it, which the workers do not run."""
-    closed: list[int] = []
-    stack = contextlib.ExitStack()
-    stack.callback(closed.append, 1)
-
-    class Data(Numbered):
-        def __init__(self) -> None:
-            super().__init__()
-            self.stack = stack
-
-        def sample(self, index: int) -> Any:
-            return index, len(closed)
-
-    return Setting(Data(), after_epoch=lambda: list(closed))
-
-
-@REFERENCES.program
-def a_module_that_refers_to_itself() -> Any:
-    """Uses a torch module with a child that knows its parent, as backbones with hooks do."""
-
-    class Child(torch.nn.Module):
-        def __init__(self, parent: Any) -> None:
-            super().__init__()
-            object.__setattr__(self, "parent", parent)
-            self.register_buffer("calls", torch.zeros(1))
-
-        def forward(self, value: Any) -> Any:
-            self.calls += 1
-            self.parent.total += value
-            return self.parent.total.clone()
-
-    class Parent(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.register_buffer("total", torch.zeros(1))
-            self.child = Child(self)
-
-        def forward(self, value: Any) -> Any:
-            return self.child(value), self.child.calls.clone(), self.child.parent is self
-
-    parent = Parent()
-    return Setting(Transformed(lambda index: parent(float(index))), after_epoch=lambda: parent.total)

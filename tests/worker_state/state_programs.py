@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import bisect
 import collections
-import functools
-import itertools
 import threading
 import types
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -35,19 +30,6 @@ def a_counter_on_the_dataset() -> Any:
 
 
 @STATE.program
-def a_nonlocal_counter() -> Any:
-    """Counts in a variable of the enclosing function."""
-    calls = 0
-
-    def transform(_index: int) -> int:
-        nonlocal calls
-        calls += 1
-        return calls
-
-    return Setting(Transformed(transform), after_epoch=lambda: calls)
-
-
-@STATE.program
 def two_closures_on_one_variable() -> Any:
     """Uses a function that writes what another one reads."""
     total = 0
@@ -61,67 +43,6 @@ def two_closures_on_one_variable() -> Any:
         return torch.utils.data.default_collate(samples), total
 
     return Setting(Transformed(write), {"collate_fn": read}, after_epoch=lambda: total)
-
-
-@STATE.program
-def a_mutable_default() -> Any:
-    """Uses a list that is a default argument."""
-
-    def transform(index: int, seen: list[int] = []) -> int:  # noqa: B006 - the habit that is tested
-        seen.append(index)
-        return sum(seen)
-
-    return Transformed(transform)
-
-
-@STATE.program
-def an_attribute_of_a_function() -> Any:
-    """Counts in transform.calls, as programs do without a class."""
-
-    def transform(index: int) -> int:
-        transform.calls += 1  # type: ignore[attr-defined]
-        return index * transform.calls  # type: ignore[attr-defined]
-
-    transform.calls = 0  # type: ignore[attr-defined]
-    return Setting(Transformed(transform), after_epoch=lambda: transform.calls)  # type: ignore[attr-defined]
-
-
-@STATE.program
-def a_deque_of_the_last_samples() -> Any:
-    """Gives the mean of the last four samples of this worker."""
-    last: collections.deque[int] = collections.deque(maxlen=4)
-
-    def transform(index: int) -> float:
-        last.append(index)
-        return sum(last) / len(last)
-
-    return Setting(Transformed(transform), after_epoch=lambda: list(last))
-
-
-@STATE.program
-def a_dict_as_a_cache() -> Any:
-    """Keys that were there, and in which order."""
-    cache: dict[int, int] = {}
-
-    def transform(index: int) -> Any:
-        was_there = index % 5 in cache
-        cache.setdefault(index % 5, index)
-        return was_there, cache[index % 5], len(cache)
-
-    return Setting(Transformed(transform), {"shuffle": True}, after_epoch=lambda: cache)
-
-
-@STATE.program
-def a_set_of_what_was_seen() -> Any:
-    """Tells whether a sample with the same remainder came before."""
-    seen: set[int] = set()
-
-    def transform(index: int) -> Any:
-        before = len(seen)
-        seen.add(index % 7)
-        return len(seen) > before
-
-    return Setting(Transformed(transform), after_epoch=lambda: sorted(seen))
 
 
 @STATE.program
@@ -207,55 +128,6 @@ def slots() -> Any:
 
 
 @STATE.program
-def private_names_in_slots() -> Any:
-    """Slots whose names begin with two underscores."""
-
-    class Hidden:
-        __slots__ = ("__calls",)
-
-        def __init__(self) -> None:
-            self.__calls = 0
-
-        def __call__(self, _index: int) -> int:
-            self.__calls += 1
-            return self.__calls
-
-    return Transformed(Hidden())
-
-
-@STATE.program
-def a_dataclass() -> Any:
-    """Uses a dataclass with a list of its own."""
-
-    @dataclass
-    class Statistics:
-        total: int = 0
-        seen: list[int] = field(default_factory=list)
-
-    statistics = Statistics()
-
-    def transform(index: int) -> Any:
-        statistics.total += index
-        statistics.seen.append(index)
-        return statistics.total, len(statistics.seen)
-
-    return Setting(Transformed(transform), after_epoch=lambda: (statistics.total, statistics.seen))
-
-
-@STATE.program
-def a_frozen_dataclass_with_a_list() -> Any:
-    """Uses an object that takes no attributes, with a list that changes."""
-
-    @dataclass(frozen=True)
-    class Settings:
-        name: str
-        seen: list[int]
-
-    settings = Settings("a", [])
-    return Transformed(lambda index: (settings.seen.append(index), len(settings.seen))[1])
-
-
-@STATE.program
 def a_named_tuple_with_a_list() -> Any:
     """Uses a tuple that leads to a list."""
 
@@ -288,13 +160,6 @@ def a_namespace() -> Any:
 
 
 @STATE.program
-def an_iterator_of_the_standard_library() -> Any:
-    """Uses itertools.count and a cycle over a list."""
-    count, names = itertools.count(5), itertools.cycle(["a", "b", "c"])
-    return Transformed(lambda _: (next(count), next(names)))
-
-
-@STATE.program
 def iterators_over_containers() -> Any:
     """Uses iter() of a list, a range, a reversed list and zip()."""
     numbers = iter([*range(100)])
@@ -302,60 +167,6 @@ def iterators_over_containers() -> Any:
     back = reversed([*range(100)])
     pairs = zip([*range(100)], [*range(100, 200)], strict=True)
     return Transformed(lambda _: (next(numbers), next(steps), next(back), next(pairs)))
-
-
-@STATE.program
-def a_sorted_list() -> Any:
-    """Keeps a list sorted, and gives the position of each sample in it."""
-    ordered: list[int] = [10]
-
-    def transform(index: int) -> int:
-        position = bisect.bisect(ordered, index)
-        ordered.insert(position, index)
-        return position
-
-    return Setting(Transformed(transform), {"shuffle": True})
-
-
-@STATE.program
-def a_cached_property() -> Any:
-    """Uses a functools.cached_property that keeps the first sample."""
-
-    class Data(Numbered):
-        current = -1
-
-        @functools.cached_property
-        def first(self) -> int:
-            return self.current
-
-        def sample(self, index: int) -> Any:
-            self.current = index
-            return index, self.first
-
-    data = Data()
-    return Setting(data, after_epoch=lambda: sorted(vars(data)))
-
-
-@STATE.program
-def a_property_with_a_setter() -> Any:
-    """Uses a property that counts how often it was set."""
-
-    class Data(Numbered):
-        times = 0
-
-        @property
-        def size(self) -> int:
-            return self.times
-
-        @size.setter
-        def size(self, _value: int) -> None:
-            self.times += 1
-
-        def sample(self, index: int) -> Any:
-            self.size = index
-            return self.size
-
-    return Data()
 
 
 @STATE.program
@@ -370,31 +181,6 @@ def a_recursive_structure() -> Any:
         return table["ring"][0], ring[1] is ring, table["ring"] is ring
 
     return Transformed(transform)
-
-
-@STATE.program
-def three_thousand_nested_dicts() -> Any:
-    """Keeps a number at the end of 3,000 nested dicts."""
-    top: dict[str, Any] = {}
-    deepest = top
-    for _ in range(3000):
-        deepest["next"] = {}
-        deepest = deepest["next"]
-    deepest["calls"] = 0
-
-    class Data(Numbered):
-        def __init__(self) -> None:
-            super().__init__()
-            self.top = top
-
-        def sample(self, index: int) -> Any:
-            found = self.top
-            while "next" in found:
-                found = found["next"]
-            found["calls"] += 1
-            return index, found["calls"]
-
-    return Setting(Data(), after_epoch=lambda: deepest["calls"])
 
 
 @STATE.program
@@ -468,24 +254,6 @@ def a_set_of_objects() -> Any:
 
 
 @STATE.program
-def a_running_mean() -> Any:
-    """Updates a tensor on self in place in every sample."""
-
-    class Data(Numbered):
-        def __init__(self) -> None:
-            super().__init__()
-            self.mean, self.count = torch.zeros(3), torch.zeros((), dtype=torch.int64)
-
-        def sample(self, index: int) -> Any:
-            self.count += 1
-            self.mean += (torch.full((3,), float(index)) - self.mean) / self.count
-            return self.mean.clone(), int(self.count)
-
-    data = Data()
-    return Setting(data, {"shuffle": True}, after_epoch=lambda: (data.mean, data.count))
-
-
-@STATE.program
 def a_module_in_training_mode() -> Any:
     """Keeps batch statistics in the buffers of a torch module."""
 
@@ -504,20 +272,6 @@ def a_module_in_training_mode() -> Any:
 
 
 @STATE.program
-def hooks_of_a_module() -> Any:
-    """Uses a forward hook, which is a closure, and what it has gathered."""
-    seen: list[float] = []
-    module = torch.nn.Identity()
-    module.register_forward_hook(lambda _module, _inputs, output: seen.append(float(output.sum())))
-
-    def transform(index: int) -> Any:
-        module(torch.tensor([float(index)]))
-        return len(seen), sum(seen)
-
-    return Setting(Transformed(transform), after_epoch=lambda: seen)
-
-
-@STATE.program
 def state_in_the_collate_function() -> Any:
     """Uses a collate_fn object that keeps the last batch, as mixing across batches does."""
 
@@ -533,19 +287,6 @@ def state_in_the_collate_function() -> Any:
 
     mixing = Mixing()
     return Setting(Numbered(), {"collate_fn": mixing}, after_epoch=lambda: mixing.last is None)
-
-
-@STATE.program
-def padding_to_the_longest_so_far() -> Any:
-    """Uses a collate_fn whose padding grows with the samples that this worker has seen."""
-    longest = [0]
-
-    def collate(samples: list[Any]) -> Any:
-        rows = [torch.arange(index) for _, index in samples]
-        longest[0] = max(longest[0], *map(len, rows))
-        return torch.stack([torch.nn.functional.pad(row, (0, longest[0] - len(row))) for row in rows])
-
-    return Setting(Numbered(), {"collate_fn": collate, "shuffle": True})
 
 
 @STATE.program
@@ -597,26 +338,6 @@ def an_error_now_and_then() -> Any:
 
 
 @STATE.program
-def retries() -> Any:
-    """Fails once in a sample and reads it again, with a count of failures."""
-    failures: collections.Counter[int] = collections.Counter()
-
-    def read(index: int) -> int:
-        if index % 3 == 0 and not failures[index]:
-            failures[index] += 1
-            raise OSError("not yet")
-        return sum(failures.values())
-
-    def transform(index: int) -> int:
-        try:
-            return read(index)
-        except OSError:
-            return read(index) + 100
-
-    return Setting(Transformed(transform), after_epoch=lambda: dict(failures))
-
-
-@STATE.program
 def sample_lists_with_state() -> Any:
     """Uses a class with a __getitems__ that counts its calls."""
 
@@ -641,21 +362,3 @@ def a_sum_without_batches() -> Any:
         return buffer.sum().item()
 
     return Setting(Transformed(transform), {"batch_size": None}, after_epoch=lambda: buffer)
-
-
-@STATE.program
-def a_tree_of_callables() -> Any:
-    """Transforms in transforms, each with a count, as Compose has them."""
-
-    class Step:
-        def __init__(self, *steps: Callable[[Any], Any]) -> None:
-            self.steps, self.calls = list(steps), 0
-
-        def __call__(self, value: Any) -> Any:
-            self.calls += 1
-            for step in self.steps:
-                value = step(value)
-            return value * 2 + self.calls
-
-    shared = Step()
-    return Transformed(Step(shared, Step(shared, shared), Step()))

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import torch
 from boxes import Box, copy_of, own
-from PIL import Image
 
 from fastload._workers._objects import copies
 
@@ -206,20 +205,6 @@ def test_a_class_derived_from_tensor_is_not_asked() -> None:
         assert copy.data_ptr() != marked.data_ptr()
 
 
-def test_a_module_computes_the_same_with_weights_of_its_own() -> None:
-    module = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.Dropout(0.5))
-    module[0].bias.requires_grad_(False)
-    module[0].register_forward_pre_hook(lambda one, arguments: None)
-    image = torch.rand(2, 3, 8, 8)
-    copy = copy_of(module)
-    assert list(copy.state_dict()) == list(module.state_dict())
-    assert [one.requires_grad for one in copy.parameters()] == [one.requires_grad for one in module.parameters()]
-    torch.testing.assert_close(copy[:2](image), module[:2](image), rtol=0, atol=0)
-    copy[0].weight.data.zero_()
-    assert module[0].weight.abs().sum() > 0
-    assert copy[0]._parameters["weight"] is copy[0].weight
-
-
 def test_results_of_differentiable_computations_and_other_layouts_are_shared_and_named() -> None:
     result = torch.ones(2, requires_grad=True) * 2
     sparse = torch.ones(2, 2).to_sparse()
@@ -271,14 +256,6 @@ def test_the_maps_are_read_once_for_all_workers_and_only_where_they_matter(monke
 
 
 # ---- other C types -------------------------------------------------------------------------------------------------
-
-
-def test_an_image_has_pixels_of_its_own() -> None:
-    image = Image.new("RGB", (2, 2), (1, 2, 3))
-    copy = copy_of(Box(image=image)).image
-    copy.putpixel((0, 0), (9, 9, 9))
-    assert image.getpixel((0, 0)) == (1, 2, 3)
-    assert copy.getpixel((1, 1)) == (1, 2, 3)
 
 
 def test_what_deepcopy_cannot_copy_is_shared_and_named() -> None:

@@ -127,28 +127,10 @@ def jitter() -> list[Any]:
     ]
 
 
-def simsiam_and_moco() -> Any:
-    """Draws the blur's radius from random.uniform."""
-    augmentation = pipeline(*jitter(), transforms.RandomApply([RandomRadiusBlur()], p=0.5))
-    return Images(Views(augmentation, augmentation))
-
-
 def simclr() -> Any:
     """Draws sigma from NumPy; the kernel is state in a convolution."""
     augmentation = pipeline(*jitter(), ConvolutionBlur())
     return Images(Views(augmentation, augmentation))
-
-
-def vicreg() -> Any:
-    """Decides with np.random on blur and solarization of the two views."""
-
-    class Chance(WithChance):
-        def __call__(self, image: Image.Image) -> Image.Image:
-            return self.function(image) if np.random.rand() < self.chance else image
-
-    first = pipeline(*jitter(), Chance(1.0, RandomRadiusBlur()), Chance(0.0, ImageOps.solarize))
-    second = pipeline(*jitter(), Chance(0.1, RandomRadiusBlur()), Chance(0.2, ImageOps.solarize))
-    return Images(Views(first, second))
 
 
 def dino() -> Any:
@@ -205,24 +187,6 @@ def albumentations_without_a_seed() -> Any:
         info.dataset.transform.set_random_seed(info.seed % 2**32)
 
     return Setting(Arrays(augmentation), {"worker_init_fn": begin})
-
-
-def albumentations_replay() -> Any:
-    """Uses ReplayCompose, which keeps what it did."""
-    albumentations = pytest.importorskip("albumentations", minversion="2.0")
-
-    class Replayed(Arrays):
-        def sample(self, index: int) -> Any:
-            done = self.transform(image=np.asarray(self.image(index)))  # type: ignore[call-arg]
-            again = albumentations.ReplayCompose.replay(done["replay"], image=np.asarray(self.image(index)))
-            applied = [step["applied"] for step in done["replay"]["transforms"]]
-            return done["image"], again["image"], str(applied)
-
-    augmentation = albumentations.ReplayCompose(
-        [albumentations.RandomCrop(SIZE, SIZE), albumentations.HorizontalFlip(), albumentations.VerticalFlip()]
-    )
-    augmentation.set_random_seed(7)
-    return Replayed(augmentation)
 
 
 def mosaic() -> Any:
@@ -348,28 +312,6 @@ def a_table_of_pandas() -> Any:
     return Setting(Rows(), {"shuffle": True})
 
 
-def images_of_lmdb() -> Any:
-    """Reads images from lmdb, opened lazily by each worker, with transforms of torchvision."""
-    lmdb = pytest.importorskip("lmdb")
-    folder = str(new_folder())
-    with lmdb.open(folder) as environment, environment.begin(write=True) as transaction:
-        for index in range(NUM_IMAGES):
-            transaction.put(str(index).encode(), encoded(index))
-
-    class Stored(Images):
-        def __init__(self) -> None:
-            super().__init__(pipeline(*jitter(), RandomRadiusBlur()))
-            self.environment: Any = None
-
-        def image(self, index: int) -> Image.Image:
-            if self.environment is None:
-                self.environment = lmdb.open(folder, readonly=True, lock=False)
-            with self.environment.begin() as transaction:
-                return Image.open(io.BytesIO(transaction.get(str(index).encode()))).convert("RGB")
-
-    return Setting(Stored(), {"shuffle": True})
-
-
 def arrays_of_hdf5() -> Any:
     """Arrays in a file of h5py, opened lazily by each worker."""
     h5py = pytest.importorskip("h5py")
@@ -393,22 +335,18 @@ def arrays_of_hdf5() -> Any:
 RECIPES = {
     recipe.__name__: recipe
     for recipe in [
-        simsiam_and_moco,
         simclr,
-        vicreg,
         dino,
         timm_training,
         timm_augmix,
         albumentations_compose,
         albumentations_without_a_seed,
-        albumentations_replay,
         mosaic,
         v1_random_choice_and_order,
         torchs_reproducibility_recipe,
         mixup_and_cutmix,
         lightning_data_module,
         a_table_of_pandas,
-        images_of_lmdb,
         arrays_of_hdf5,
     ]
 }
