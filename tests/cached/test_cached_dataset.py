@@ -127,31 +127,12 @@ def test_what_does_not_pickle_and_what_cannot_be_copied_is_refused(tmp_path: Pat
     assert fastload.CachedDataset([generator], copy=False)[0] is generator
 
 
-def test_a_jpeg_that_a_worker_thread_opens_is_kept_with_its_pixels(tmp_path: Path) -> None:
-    file = tmp_path / "a.jpg"
-    Image.effect_noise((40, 30), 50).convert("RGB").save(file)
-
-    class Opened:
-        def __len__(self) -> int:
-            return 1
-
-        def __getitem__(self, index: int) -> Any:
-            return Image.open(file).convert("RGB")
-
-    with Image.open(file) as image:
-        pixels = image.convert("RGB").tobytes()
-    for arguments in ({}, {"path": tmp_path / "s", "serializer": "pickle"}):
-        cached = fastload.CachedDataset(Opened(), **arguments)
-        for _ in range(2):
-            loader = fastload.DataLoader(cached, num_workers=1, collate_fn=lambda samples: samples[0].tobytes())
-            assert list(loader) == [pixels]
-        file_of_now = file.read_bytes()
-        file.write_bytes(b"")  # it is not opened again
-        assert cached[0].tobytes() == pixels
-        file.write_bytes(file_of_now)
-
-
-def test_an_image_that_nobody_has_loaded_yet_is_kept_with_its_pixels(tmp_path: Path) -> None:
+@pytest.mark.parametrize("open_image", [lambda file: Image.open(file).convert("RGB"), Image.open])
+@pytest.mark.parametrize("arguments", [{}, {"copy": False}, {"serializer": "pickle"}], ids=str)
+def test_a_jpeg_that_a_worker_thread_opens_is_kept_with_its_pixels(
+    tmp_path: Path, arguments: dict[str, Any], open_image: Any
+) -> None:
+    """The first epoch loads none of them."""
     file = tmp_path / "a.jpg"
     Image.effect_noise((40, 30), 50).convert("RGB").save(file)
     with Image.open(file) as image:
@@ -162,15 +143,14 @@ def test_an_image_that_nobody_has_loaded_yet_is_kept_with_its_pixels(tmp_path: P
             return 1
 
         def __getitem__(self, index: int) -> Any:
-            return Image.open(file)
+            return open_image(file)
 
-    contents = file.read_bytes()
-    for copies in (True, False):
-        file.write_bytes(contents)
-        cached = fastload.CachedDataset(Opened(), copy=copies)
-        assert list(fastload.DataLoader(cached, num_workers=1, collate_fn=len)) == [1]
-        file.write_bytes(b"")
-        assert cached[0].tobytes() == pixels
+    cached = fastload.CachedDataset(Opened(), tmp_path / "s" if "serializer" in arguments else None, **arguments)
+    assert list(fastload.DataLoader(cached, num_workers=1, collate_fn=len)) == [1]
+    file.write_bytes(b"")  # it is not opened again
+    loader = fastload.DataLoader(cached, num_workers=1, collate_fn=lambda samples: samples[0].tobytes())
+    assert list(loader) == [pixels]
+    assert cached[0].tobytes() == pixels
 
 
 # ---- copies --------------------------------------------------------------------------------------------------------

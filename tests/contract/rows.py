@@ -389,7 +389,7 @@ ROWS: tuple[Row, ...] = (
         "test_map_datasets.py::test_a_persistent_epoch_left_early_has_drawn_as_torch_has",
         "test_iterable_datasets.py::test_a_persistent_epoch_may_be_left_early",
         "test_iterable_datasets.py::test_a_stream_that_is_left_early_ends_in_the_thread_that_has_run_it",
-        "faults/test_python_part_lifecycle.py::test_an_iterator_that_is_dropped_ends_its_threads",
+        "faults/test_without_collector.py::test_an_iterator_that_is_dropped_leaves_nothing",
         "faults/test_python_part_lifecycle.py::test_threads_end_with_an_iterator_that_the_users_code_leads_back_to",
         "faults/test_early_ends.py::test_a_thousand_dropped_iterators_leave_threads_descriptors_and_memory_flat",
         note="finalizers signal and never wait",
@@ -608,7 +608,7 @@ ROWS: tuple[Row, ...] = (
         "RuntimeError that a worker exited unexpectedly",
         NOT_APPLICABLE,
         "there is no worker process to die; if the system refuses a thread, iter() raises an error",
-        ("faults/test_lifecycle.py::test_a_thread_the_system_refuses_is_an_error_that_leaves_no_other",),
+        ("faults/test_refused_threads.py::test_a_limit_on_threads_is_an_error_until_it_is_raised",),
     ),
     deviated(
         ERRORS,
@@ -616,7 +616,7 @@ ROWS: tuple[Row, ...] = (
         "the child has queues whose other end is the parent's, and may hang",
         "the iterator raises at once in the child; iter() on its loader gives the child its own",
         "faults/test_native_lifecycle.py::test_a_forked_child_is_refused_at_once_and_the_parent_goes_on",
-        "faults/test_python_part_lifecycle.py::test_a_child_process_cannot_use_the_iterator_but_one_of_its_own",
+        "environments/test_processes.py::test_an_iterator_is_refused_in_a_forked_child_which_then_starts_its_own",
     ),
     held(
         ERRORS,

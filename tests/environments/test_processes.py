@@ -133,28 +133,6 @@ def test_children_of_torch_multiprocessing_load_what_their_parent_does(
     )
 
 
-def test_a_daemonic_process_builds_loaders_and_iterates(run_script: RunChild, environment: dict[str, str]) -> None:
-    run_script(
-        LOADERS
-        + textwrap.dedent("""
-        import multiprocessing
-
-        def load(expected):
-            assert multiprocessing.current_process().daemon
-            for name in MAKERS:
-                assert digest_of(name) == expected[name], name
-
-        expected = digests_of_torch()
-        process = multiprocessing.get_context("fork").Process(target=load, args=(expected,), daemon=True)
-        process.start()
-        process.join()
-        assert process.exitcode == 0
-        """),
-        env=environment,
-        timeout=40,
-    )
-
-
 @pytest.mark.smoke
 def test_an_iterator_is_refused_in_a_forked_child_which_then_starts_its_own(
     run_child: RunChild, environment: dict[str, str]
@@ -227,54 +205,5 @@ def test_a_fork_while_a_thread_asks_a_dataset_that_is_not_thread_safe(run_child:
         may_go_on.set()
         assert status == 0
         assert [int(batch) for batch in iterator] == list(range(8))
-        """
-    )
-
-
-def test_lambdas_and_closures_everywhere(run_child: RunChild) -> None:
-    """As a function's locals under spawn, so that no piece can be found by its name."""
-    run_child(
-        """
-        import multiprocessing
-        multiprocessing.set_start_method("spawn")
-        import torch
-        from torch.utils.data import BatchSampler, Sampler
-        import fastload
-
-        def main():
-            offset = 100
-
-            class Called:  # which workers have no copy of
-                numbers = []
-
-            class Local:
-                transform = staticmethod(lambda number: number + offset)
-                __len__ = lambda self: 20
-                __getitem__ = lambda self, index: self.transform(torch.tensor(index))
-
-            class Backwards(Sampler):
-                __iter__ = lambda self: iter(range(19, -1, -1))
-                __len__ = lambda self: 20
-
-            class Pairs(BatchSampler):
-                __init__ = lambda self: None
-                __iter__ = lambda self: ([number, 19 - number] for number in range(10))
-                __len__ = lambda self: 10
-
-            collate_fn = lambda samples: torch.stack(samples) * offset
-            sampled = {"batch_size": 3, "sampler": Backwards()}
-            for arguments in (sampled, {"batch_sampler": Pairs()}, {"batch_size": None, "sampler": Backwards()}):
-                if "batch_size" not in arguments or arguments["batch_size"] is not None:
-                    arguments["collate_fn"] = collate_fn
-                expected = list(torch.utils.data.DataLoader(Local(), **arguments))
-                found = list(
-                    fastload.DataLoader(
-                        Local(), num_workers=2, worker_init_fn=lambda number: Called.numbers.append(number), **arguments
-                    )
-                )
-                assert len(found) == len(expected) and all(map(torch.equal, found, expected)), (found, expected)
-            assert sorted(Called.numbers) == [0, 0, 0, 1, 1, 1]
-
-        main()
         """
     )

@@ -137,6 +137,7 @@ def test_close_ends_iterators_with_a_clear_error_and_iter_starts_again(
         iterator = iter(loader)
         next(iterator)
         loader.close()
+        assert not python_part_threads()  # close() waits for these
         assert wait_for(lambda: num_threads() == 0)
         for _ in range(2):
             try:
@@ -158,18 +159,16 @@ def test_close_ends_iterators_with_a_clear_error_and_iter_starts_again(
 @LOADERS
 @WORKERS
 @pytest.mark.parametrize(
-    ("body", "ending", "status"),
+    "body",
     [
-        ("held = iter(loader); next(held)", "", 0),
-        ("held = iter(loader); next(held); held.me = held; del held", "", 0),
-        ("sys.held = list(itertools.islice(loader, 4))", "", 0),
-        ("next(iter(loader))", "sys.exit(7)", 7),
-        ("next(iter(loader))", "os._exit(3)", 3),
-        ("threading.Thread(target=lambda: list(loader), daemon=True).start(); time.sleep(0.3)", "", 0),
+        "held = iter(loader); next(held)",
+        "held = iter(loader); next(held); held.me = held; del held",
+        "sys.held = list(itertools.islice(loader, 4))",
+        "threading.Thread(target=lambda: list(loader), daemon=True).start(); time.sleep(0.3)",
     ],
 )
 def test_the_interpreter_exits_within_a_second_and_without_a_word(
-    run_loader_child: RunChild, num_workers: int, make: str, body: str, ending: str, status: int
+    run_loader_child: RunChild, num_workers: int, make: str, body: str
 ) -> None:
     def exit_seconds(body: str) -> float:
         result = run_loader_child(
@@ -177,37 +176,10 @@ def test_the_interpreter_exits_within_a_second_and_without_a_word(
             loader = {make}({num_workers}, repeats=2000)
             {body}
             print(time.time(), flush=True)
-            {ending}
-            """,
-            check=False,
+            """
         )
         assert result.stderr == ""
-        assert result.returncode == status
         return time.time() - float(result.stdout)
 
     limit = exit_seconds("") + 1
     assert any(exit_seconds(body) < limit for _ in range(3))
-
-
-@LOADERS
-def test_a_thread_the_system_refuses_is_an_error_that_leaves_no_other(run_loader_child: RunChild, make: str) -> None:
-    run_loader_child(
-        f"""
-        import warnings
-        warnings.simplefilter("ignore")
-        loader = {make}(200)
-        next(iter({make}(0)))
-        if os.getuid() == 0:
-            os.setuid(65534)  # the limit does not bind root
-        resource.setrlimit(resource.RLIMIT_NPROC, (20, 20))
-        try:
-            iter(loader)
-        except RuntimeError as error:
-            assert "thread" in str(error), error
-        else:
-            raise AssertionError("200 threads were allowed")
-        assert wait_for(lambda: not python_part_threads())
-        loader.close()
-        assert wait_for(lambda: num_threads() == 0)
-        """
-    )

@@ -118,21 +118,6 @@ def test_close_wakes_a_consumer_in_another_thread(run_loader_child: RunChild) ->
     )
 
 
-def test_two_threads_share_an_iterator_each_batch_once(run_loader_child: RunChild) -> None:
-    run_loader_child(
-        """
-        iterator = iter(make_loader(2, repeats=20))
-        counts = []
-        def consume():
-            counts.append(sum(len(images) for images, _ in iterator))
-        threads = [threading.Thread(target=consume) for _ in range(2)]
-        [thread.start() for thread in threads]
-        [thread.join(15) for thread in threads]
-        assert sum(counts) == 240 and len(counts) == 2, counts
-        """
-    )
-
-
 @WORKERS
 def test_a_forked_child_is_refused_at_once_and_the_parent_goes_on(run_loader_child: RunChild, num_workers: int) -> None:
     result = run_loader_child(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from children import RunChild
 
@@ -61,22 +59,6 @@ def test_an_interrupt_at_any_line_of_next_loses_and_changes_no_batch(
         assert interrupt_at_every_line(epoch) == set()
         """,
         timeout=300,
-    )
-
-
-def test_an_iterator_that_is_dropped_ends_its_threads(run_loader_child: RunChild) -> None:
-    run_loader_child(
-        """
-        loader = make_python_part_loader(2)
-        iterator = iter(loader)
-        next(iterator)
-        assert len(python_part_threads()) == 2
-        del iterator
-        assert wait_for(lambda: not python_part_threads())
-        for _ in loader:
-            break
-        assert wait_for(lambda: not python_part_threads())
-        """
     )
 
 
@@ -166,23 +148,6 @@ def test_threads_end_with_an_iterator_that_the_users_code_leads_back_to(
     )
 
 
-def test_close_waits_for_the_threads(run_loader_child: RunChild) -> None:
-    run_loader_child(
-        """
-        loader = make_python_part_loader(2)
-        iterator = iter(loader)
-        next(iterator)
-        loader.close()
-        assert not python_part_threads()
-        try:
-            next(iterator)
-        except fastload.LoaderClosedError:
-            loader.close()
-            assert len(list(loader)) == 240
-        """
-    )
-
-
 def test_close_wakes_a_consumer_that_waits_for_a_batch(run_loader_child: RunChild) -> None:
     run_loader_child(
         """
@@ -245,27 +210,6 @@ def test_an_iterator_may_be_collected_in_a_thread_of_its_own(run_loader_child: R
     )
 
 
-@pytest.mark.parametrize(
-    "where", ["thread = None", "thread = threading.Thread(target=take, daemon=True); thread.start()"]
-)
-def test_the_process_ends_quietly_while_batches_are_made(run_loader_child: RunChild, where: str) -> None:
-    begin = time.monotonic()
-    result = run_loader_child(
-        f"""
-        loader = make_python_part_loader(2, repeats=2000, batch_size=4)
-        iterator = iter(loader)
-        def take():
-            for _ in iterator:
-                pass
-        {where}
-        next(iterator)
-        time.sleep(0.3)
-        """
-    )
-    assert result.stderr == ""
-    assert time.monotonic() - begin < 15
-
-
 def test_an_exit_handler_that_iterates_gets_an_error_and_does_not_hang(run_loader_child: RunChild) -> None:
     result = run_loader_child(
         """
@@ -281,46 +225,6 @@ def test_an_exit_handler_that_iterates_gets_an_error_and_does_not_hang(run_loade
         """
     )
     assert result.stdout == "closed\n"
-
-
-def test_a_child_process_cannot_use_the_iterator_but_one_of_its_own(run_loader_child: RunChild) -> None:
-    run_loader_child(
-        """
-        loader = make_python_part_loader(2, batch_size=8)
-        iterator = iter(loader)
-        first = next(iterator)
-        pid = os.fork()
-        if pid == 0:
-            status = 1
-            try:
-                next(iterator)
-            except fastload._errors.ForkedProcessError:
-                del iterator
-                gc.collect()
-                loader.close()
-                status = 0 if len(list(loader)) == 30 else 2
-            finally:
-                os._exit(status)
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-        assert len(list(iterator)) == 29
-        """,
-        timeout=40,
-    )
-
-
-def test_memory_does_not_grow_from_epoch_to_epoch(run_loader_child: RunChild) -> None:
-    run_loader_child(
-        """
-        loader = make_python_part_loader(2, repeats=10, batch_size=8)
-        for _ in range(4):
-            list(loader)
-        before = resident_mib()
-        for _ in range(12):
-            list(loader)
-        assert resident_mib() - before < 40, resident_mib() - before
-        """,
-        timeout=60,
-    )
 
 
 @pytest.mark.parametrize("is_in_cycle", [False, True])

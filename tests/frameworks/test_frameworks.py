@@ -123,41 +123,6 @@ def model_and_optimizer() -> dict[str, Any]:
     return {"model": model, "optimizer": torch.optim.SGD(model.parameters(), 0.1)}
 
 
-SETTINGS: dict[str, Any] = {
-    "one of two": {"num_processes": 2, "process_index": 1},
-    "one of two, not even": {"num_processes": 2, "process_index": 1, "even_batches": False},
-    "one of two, split": {"num_processes": 2, "process_index": 0, "split_batches": True},
-    "seedable": {"use_seedable_sampler": True},
-    "dispatched": {"dispatch_batches": True, "put_on_device": True},
-}
-
-
-@pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
-def test_accelerates_shards_are_those_of_torchs_loader(dataset: Any, setting: dict[str, Any]) -> None:
-    accelerate = pytest.importorskip("accelerate")
-    from accelerate.data_loader import prepare_data_loader
-
-    accelerate.Accelerator(cpu=True)  # has the state that the function asks for
-
-    def batches(kind: Any) -> Any:
-        torch.manual_seed(3)
-        loader = kind(dataset, batch_size=4, shuffle=True, num_workers=2)
-        prepared = prepare_data_loader(loader, torch.device("cpu"), **setting)
-        skipped = accelerate.skip_first_batches(prepared, 1)
-        return [recipes.bytes_of(prepared), recipes.bytes_of(skipped)], prepared, skipped
-
-    theirs, *_ = batches(torch.utils.data.DataLoader)
-    with fastload.patch_torch():
-        mine, prepared, skipped = batches(fastload.DataLoader)
-    assert mine == theirs
-    assert mine[0]
-    for loader, passes in zip((prepared, skipped), mine, strict=True):
-        stats = loader.stats()
-        num_samples = sum(len(labels) for _, labels in passes)
-        assert stats.samples == num_samples
-        assert (stats.samples_native > 0) == isinstance(dataset, ImageFolder)
-
-
 def test_accelerate_makes_torchs_loader_of_fastloads_where_there_is_no_patch(dataset: Any) -> None:
     accelerate = pytest.importorskip("accelerate")
     accelerator = accelerate.Accelerator(cpu=True)

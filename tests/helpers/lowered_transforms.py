@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import torchvision_shim  # noqa: F401
+from recipes import MEAN, STD  # noqa: F401 - for the importer
 from torchvision import transforms as T
 from torchvision.transforms import v2
 
 from fastload.transforms._lowering import lower_transform as lowered
 
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 FAMILIES = {"v1": T, "v2": v2}
 # torchvision before 0.20 has no RGB, and before 0.21 other names for the methods of a transform.
 RGB = getattr(v2, "RGB", v2.Identity)

@@ -17,15 +17,15 @@ import shutil
 import sys
 import tempfile
 import threading
-import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import recipes
 import torch
 from failing_calls import FOREVER, Shim
+from held import settle, settled
 from image_folders import make_clean_folder, synthetic_image
 from PIL import Image
 from torchvision import transforms
@@ -43,27 +43,6 @@ SECONDS_OF_ONE = 30.0
 SPARE_BYTES = 2_000_000
 
 Outcome = tuple[list[Any], list[BaseException]]
-
-
-class Held(NamedTuple):
-    """The numbers of threads and descriptors that the process holds."""
-
-    threads: int
-    descriptors: int
-    python_threads: int
-
-
-def held_now() -> Held:
-    count = [sum(1 for _ in Path("/proc/self", name).iterdir()) for name in ("task", "fd")]
-    return Held(*count, threading.active_count())
-
-
-def settle(expected: Held, seconds: float = 10.0) -> Held:
-    """Waits until threads that are ending are gone; returns what is held then."""
-    end = time.monotonic() + seconds
-    while (now := held_now()) != expected and time.monotonic() < end:
-        time.sleep(0.001)
-    return now
 
 
 class _HeapFacts(ctypes.Structure):
@@ -269,7 +248,7 @@ class Loop:
             assert setting.again() == (self._good, [])
             setting.end()
         let_go()
-        self._held = settle(Held(1, 0, 1), 0.2)
+        self._held = settled()
         self._noted = Noted()
 
     def count(self) -> int:

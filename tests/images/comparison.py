@@ -115,5 +115,12 @@ def assert_same(source: Path | bytes | Callable[[], BinaryIO], program: Program,
     assert actual == expected, f"{what}: {str(actual)[:500]} is not {str(expected)[:500]}"
 
 
+def assert_same_result(program: Callable[[], Any], what: object = "") -> None:
+    """Runs `program` with Pillow alone, then with the opener."""
+    expected = program()
+    with native_opener():
+        assert program() == expected, what
+
+
 def is_deferred(image: Any) -> bool:
     return type(vars(image).get("_im")) is Deferred

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from comparison import is_deferred, native_opener, needs_deferral, outcome
+from comparison import assert_same_result, is_deferred, native_opener, needs_deferral, outcome
 from PIL import Image, ImageFilter
 
 
@@ -87,10 +87,7 @@ def test_images_of_arrays(name: str, mode: str | None) -> None:
             arguments = () if mode is None else (mode,)
             return outcome(lambda: program(array, Image.fromarray(array, *arguments)))
 
-        expected = run()
-        with native_opener():
-            actual = run()
-        assert actual == expected, what
+        assert_same_result(run, what)
 
 
 @needs_deferral
@@ -115,10 +112,7 @@ def test_images_of_buffers(name: str, size: Any, arguments: tuple[Any, ...]) -> 
                 array = ARRAYS[name]()
                 return outcome(lambda: program(array, Image.frombuffer(mode, size, array, *arguments)))
 
-            expected = run()
-            with native_opener():
-                actual = run()
-            assert actual == expected, what
+            assert_same_result(run, what)
 
 
 @needs_deferral

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from comparison import IS_DEFERRING, is_deferred, native_opener, needs_deferral, outcome
+from comparison import IS_DEFERRING, assert_same_result, is_deferred, native_opener, needs_deferral, outcome
 from image_folders import save_jpeg
 from jpeg_kinds import KINDS, jpeg
 from PIL import Image, JpegImagePlugin
@@ -247,9 +247,7 @@ class Lazy(Image.Image):
     ],
 )
 def test_classes_without_pillows_attributes(program: Any) -> None:
-    expected = outcome(lambda: program(Lazy()))
-    with native_opener():
-        assert outcome(lambda: program(Lazy())) == expected
+    assert_same_result(lambda: outcome(lambda: program(Lazy())))
 
 
 def test_registered_by_many_threads_and_undone_by_one() -> None:
@@ -339,9 +337,7 @@ def test_replaced_methods_look_like_pillows() -> None:
         methods = [getattr(Image.Image, name) for name in names]
         return [(inspect.signature(each), inspect.getsource(each), pydoc.render_doc(each)) for each in methods]
 
-    expected = shown()
-    with native_opener():
-        assert shown() == expected
+    assert_same_result(shown)
 
 
 def test_a_failing_file_is_counted_with_its_reason() -> None:

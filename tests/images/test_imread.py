@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 import struct
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from corpora_files import manifest_rows
 from image_folders import make_mixed_folder, synthetic_image
 from jpeg_kinds import KINDS, jpeg
 
@@ -323,10 +323,9 @@ def test_reading_lets_other_threads_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_every_corpus_file_is_as_opencv_reads_it(corpora: Path) -> None:
-    with (corpora / "MANIFEST.tsv").open() as file:
-        names = [row["file"] for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)]
-    paths = [corpora / name for name in names]
+@pytest.mark.usefixtures("corpora")
+def test_every_corpus_file_is_as_opencv_reads_it() -> None:
+    paths = [row.path for row in manifest_rows()]
     assert len(paths) > 800
     num_native = 0
     for path in paths:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import gc
 import io
 import pickle
@@ -16,10 +17,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from comparison import described, is_deferred, native_opener, needs_deferral, outcome
+from comparison import assert_same_result, described, is_deferred, native_opener, needs_deferral, outcome
 from jpeg_kinds import KINDS
 from parity_recipes import MaybeToTensor, Preset, to_rgb
 from PIL import Image, ImageFilter
+from recipes import MEAN, STD, evaluation, training
 from torchvision import transforms as v1
 from torchvision.transforms import v2
 from torchvision.transforms._presets import ImageClassification
@@ -27,8 +29,6 @@ from torchvision.transforms._presets import ImageClassification
 from fastload._images import _pipelines
 from fastload._images._gray import mode_of_gray
 from fastload.transforms._nodes import expand
-
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 class Brightened:
@@ -46,10 +46,8 @@ def _draws(image: Any) -> Any:
 
 
 PIPELINES: dict[str, Callable[[], Any]] = {
-    "training": lambda: v1.Compose(
-        [v1.RandomResizedCrop(32), v1.RandomHorizontalFlip(), v1.ToTensor(), v1.Normalize(MEAN, STD)]
-    ),
-    "evaluation": lambda: v1.Compose([v1.Resize(40), v1.CenterCrop(32), v1.ToTensor(), v1.Normalize(MEAN, STD)]),
+    "training": lambda: training(32),
+    "evaluation": lambda: evaluation(40, 32),
     "v2 training": lambda: v2.Compose(
         [
             v2.RandomResizedCrop(32),
@@ -130,10 +128,8 @@ PREPARED: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("prepared", PREPARED)
 def test_pipeline(name: str, prepared: str) -> None:
     for kind in ("baseline", "420", "gray", "progressive", "cmyk", "broken", "truncated", "one pixel"):
-        expected = _program(PIPELINES[name], KINDS[kind], PREPARED[prepared])
-        with native_opener():
-            actual = _program(PIPELINES[name], KINDS[kind], PREPARED[prepared])
-        assert actual == expected, (name, kind, prepared)
+        program = functools.partial(_program, PIPELINES[name], KINDS[kind], PREPARED[prepared])
+        assert_same_result(program, (name, kind, prepared))
 
 
 def _native_calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
@@ -243,9 +239,7 @@ def test_a_changed_pipeline_is_seen(change: str, monkeypatch: pytest.MonkeyPatch
         finally:
             v1.Compose.__call__ = call  # type: ignore[method-assign]
 
-    expected = program()
-    with native_opener():
-        assert program() == expected
+    assert_same_result(program)
 
 
 def test_a_pipeline_that_does_nothing_returns_the_image_itself() -> None:
@@ -283,9 +277,7 @@ def test_a_changed_preset_in_a_pipeline_is_seen(change: str) -> None:
             if "__call__" in vars(_Shown):
                 del _Shown.__call__
 
-    expected = program()
-    with native_opener():
-        assert program() == expected
+    assert_same_result(program)
 
 
 @pytest.mark.parametrize("name", ["crop_size", "mean", "forward"])
@@ -299,9 +291,7 @@ def test_a_changed_preset_of_weights_is_seen(name: str) -> None:
             getattr(preset, name)[0] = 7
         return described([*results, preset(image_of())])
 
-    expected = program()
-    with native_opener():
-        assert program() == expected
+    assert_same_result(program)
 
 
 def test_a_preset_of_weights_can_be_scripted() -> None:
@@ -324,9 +314,7 @@ def test_global_hooks_are_seen() -> None:
         finally:
             handle.remove()
 
-    expected = program()
-    with native_opener():
-        assert program() == expected
+    assert_same_result(program)
 
 
 def test_nothing_is_kept_on_the_users_objects() -> None:
@@ -360,9 +348,7 @@ def test_a_subclass_of_a_container_is_its_own() -> None:
     def program() -> Any:
         return described(Twice([v1.CenterCrop(30), v1.Resize(20)])(image_of()))
 
-    expected = program()
-    with native_opener():
-        assert program() == expected
+    assert_same_result(program)
 
 
 def test_other_inputs_are_torchvisions() -> None:
@@ -436,10 +422,9 @@ def test_another_default_type_is_torchvisions() -> None:
         finally:
             torch.set_default_dtype(torch.float32)
 
-    expected = program()
     with native_opener():
         PIPELINES["training"]()(image_of())
-        assert program() == expected
+    assert_same_result(program)
 
 
 GRAY_PIPELINES: dict[str, Callable[[], Any]] = {
@@ -494,9 +479,7 @@ def _gray_outcome(image: str, pipeline: str) -> Any:
 @pytest.mark.parametrize("pipeline", GRAY_PIPELINES)
 @pytest.mark.parametrize("image", GRAY_IMAGES)
 def test_gray_images(image: str, pipeline: str) -> None:
-    expected = _gray_outcome(image, pipeline)
-    with native_opener():
-        assert _gray_outcome(image, pipeline) == expected
+    assert_same_result(lambda: _gray_outcome(image, pipeline))
 
 
 NATIVE_ON_GRAY = {"MNIST", "v2", "geometry", "resized", "applied", "half", "three channels", "three channels, v2"}

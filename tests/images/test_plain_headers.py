@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from comparison import described, native_opener, needs_deferral, outcome
+from comparison import assert_same_result, described, native_opener, needs_deferral, outcome
 from corpora_files import manifest_rows
 from jpeg_kinds import EXIF, KINDS, jpeg
 from jpeg_mutants import mutated
@@ -96,9 +96,7 @@ def _is_native(data: bytes) -> bool:
 
 
 def _assert_same(data: bytes, what: object, position: int = 0) -> None:
-    expected = _opened(data, position)
-    with native_opener():
-        assert _opened(data, position) == expected, what
+    assert_same_result(lambda: _opened(data, position), what)
 
 
 @pytest.mark.parametrize("name", SEGMENTS)
@@ -139,9 +137,7 @@ def test_files(tmp_path: Path) -> None:
                     state = {name: value for name, value in vars(image).items() if name not in ("fp", "_fp")}
                     return described(state), file.tell(), image.convert("RGB").tobytes()
 
-            expected = outcome(program)
-            with native_opener():
-                assert outcome(program) == expected
+            assert_same_result(lambda program=program: outcome(program))
 
 
 def _sources() -> Iterator[bytes]:

@@ -15,7 +15,9 @@ import torch
 from comparison import described, native_opener
 from image_folders import save_jpeg, synthetic_image
 from jpeg_kinds import EXIF
-from PIL import Image, ImageOps
+from parity_recipes import Preset, Views, training_preset
+from PIL import Image, ImageFilter, ImageOps
+from recipes import MEAN, STD, pillow_image, training
 from torchvision import datasets, transforms, tv_tensors
 from torchvision.transforms import functional, v2
 
@@ -23,7 +25,6 @@ import fastload
 from fastload._images import _tally
 
 NUM_IMAGES = 10
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 @pytest.fixture(scope="module")
@@ -49,17 +50,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def training() -> Any:
-    return transforms.Compose(
-        [
-            transforms.RandomResizedCrop(32),
-            transforms.RandomHorizontalFlip(),
-            transforms.ToTensor(),
-            transforms.Normalize(MEAN, STD),
-        ]
-    )
-
-
 class Paths(torch.utils.data.Dataset[Any]):
     """A list of paths, with a function applied to each."""
 
@@ -78,82 +68,27 @@ def jpegs(folder: Path) -> list[Path]:
     return sorted((folder / "jpeg").rglob("*.jpg"))
 
 
-def load_rgb(path: Any) -> Any:
-    """Loads like torchvision's pil_loader."""
-    with Path(path).open("rb") as file:
-        return Image.open(file).convert("RGB")
+def dino() -> Any:
+    """Makes two global and four local views, with Pillow's own blur and solarization in between."""
+    color = transforms.RandomApply([transforms.ColorJitter(0.4, 0.4, 0.2, 0.1)], p=0.8)
+    end = [transforms.ToTensor(), transforms.Normalize(MEAN, STD)]
+    blur = transforms.Lambda(lambda image: image.filter(ImageFilter.GaussianBlur(0.7)))
+    solarize = transforms.Lambda(ImageOps.solarize)
+    flip = transforms.RandomHorizontalFlip()
+    large = transforms.RandomResizedCrop(48, scale=(0.4, 1.0), interpolation=transforms.InterpolationMode.BICUBIC)
+    small = transforms.RandomResizedCrop(24, scale=(0.05, 0.4), interpolation=transforms.InterpolationMode.BICUBIC)
+    local = transforms.Compose([small, flip, color, blur, *end])
+    return Views(
+        transforms.Compose([large, flip, color, blur, *end]),
+        transforms.Compose([large, flip, color, solarize, *end]),
+        *[local] * 4,
+    )
 
 
-class TwoCrops:
-    """MoCo's transform."""
-
-    def __init__(self, transform: Any) -> None:
-        self.transform = transform
-
-    def __call__(self, image: Any) -> list[Any]:
-        return [self.transform(image), self.transform(image)]
-
-
-class Dino:
-    """Two global and four local views, with Pillow's own blur and solarization in between."""
-
-    def __init__(self) -> None:
-        color = transforms.RandomApply([transforms.ColorJitter(0.4, 0.4, 0.2, 0.1)], p=0.8)
-        end = [transforms.ToTensor(), transforms.Normalize(MEAN, STD)]
-        blur = transforms.Lambda(lambda image: image.filter(_gaussian(0.7)))
-        solarize = transforms.Lambda(ImageOps.solarize)
-        flip = transforms.RandomHorizontalFlip()
-        large = transforms.RandomResizedCrop(48, scale=(0.4, 1.0), interpolation=transforms.InterpolationMode.BICUBIC)
-        small = transforms.RandomResizedCrop(24, scale=(0.05, 0.4), interpolation=transforms.InterpolationMode.BICUBIC)
-        self.first = transforms.Compose([large, flip, color, blur, *end])
-        self.second = transforms.Compose([large, flip, color, solarize, *end])
-        self.local = transforms.Compose([small, flip, color, blur, *end])
-
-    def __call__(self, image: Any) -> list[Any]:
-        return [self.first(image), self.second(image), *(self.local(image) for _ in range(4))]
-
-
-def _gaussian(radius: float) -> Any:
-    from PIL import ImageFilter
-
-    return ImageFilter.GaussianBlur(radius)
-
-
-class TrainingPreset:
-    """torchvision's references/classification/presets.py."""
-
-    def __init__(self) -> None:
-        self.transforms = v2.Compose(
-            [
-                v2.RandomResizedCrop(32, antialias=True),
-                v2.RandomHorizontalFlip(0.5),
-                v2.TrivialAugmentWide(),
-                v2.PILToTensor(),
-                v2.ToDtype(torch.float, scale=True),
-                v2.Normalize(MEAN, STD),
-                v2.RandomErasing(0.1),
-                v2.ToPureTensor(),
-            ]
-        )
-
-    def __call__(self, image: Any) -> Any:
-        return self.transforms(image)
-
-
-class EvaluationPreset:
-    def __init__(self) -> None:
-        self.transforms = transforms.Compose(
-            [
-                transforms.Resize(40),
-                transforms.CenterCrop(32),
-                transforms.PILToTensor(),
-                transforms.ConvertImageDtype(torch.float),
-                transforms.Normalize(MEAN, STD),
-            ]
-        )
-
-    def __call__(self, image: Any) -> Any:
-        return self.transforms(image)
+def evaluation_preset() -> Any:
+    to_float = [transforms.PILToTensor(), transforms.ConvertImageDtype(torch.float)]
+    crop = [transforms.Resize(40), transforms.CenterCrop(32)]
+    return Preset(transforms.Compose([*crop, *to_float, transforms.Normalize(MEAN, STD)]))
 
 
 class OwnFolder(datasets.ImageFolder):
@@ -165,7 +100,7 @@ class OwnFolder(datasets.ImageFolder):
 
 
 def load_by_functions(path: Path) -> Any:
-    image = load_rgb(path)
+    image = pillow_image(path)
     top, left, height, width = transforms.RandomResizedCrop.get_params(image, (0.3, 1.0), (0.75, 1.33))
     image = functional.resized_crop(image, top, left, height, width, [32, 32])
     if torch.rand(1) < 0.5:
@@ -254,7 +189,7 @@ class Pattern(NamedTuple):
 
 def of_paths(make: Callable[[], Callable[[Any], Any]]) -> Callable[[Path], Any]:
     """Opens with Pillow and applies what `make` makes."""
-    return lambda folder: Paths(jpegs(folder), (lambda do: lambda path: do(load_rgb(path)))(make()))
+    return lambda folder: Paths(jpegs(folder), (lambda do: lambda path: do(pillow_image(path)))(make()))
 
 
 def odd(folder: Path) -> list[Path]:
@@ -262,23 +197,25 @@ def odd(folder: Path) -> list[Path]:
 
 
 PATTERNS: dict[str, Pattern] = {
-    "list of paths": Pattern(of_paths(training)),
-    "two crops": Pattern(of_paths(lambda: TwoCrops(training()))),
-    "DINO": Pattern(of_paths(Dino)),
-    "training preset": Pattern(of_paths(TrainingPreset)),
-    "evaluation preset": Pattern(of_paths(EvaluationPreset)),
-    "derived from ImageFolder": Pattern(lambda folder: OwnFolder(str(folder / "jpeg"), training())),
-    "own loader": Pattern(lambda folder: datasets.DatasetFolder(str(folder / "jpeg"), load_rgb, ("jpg",), training())),
+    "list of paths": Pattern(of_paths(lambda: training(32))),
+    "two crops": Pattern(of_paths(lambda: Views(*[training(32)] * 2))),
+    "DINO": Pattern(of_paths(dino)),
+    "training preset": Pattern(of_paths(training_preset)),
+    "evaluation preset": Pattern(of_paths(evaluation_preset)),
+    "derived from ImageFolder": Pattern(lambda folder: OwnFolder(str(folder / "jpeg"), training(32))),
+    "own loader": Pattern(
+        lambda folder: datasets.DatasetFolder(str(folder / "jpeg"), pillow_image, ("jpg",), training(32))
+    ),
     "functions": Pattern(lambda folder: Paths(jpegs(folder), load_by_functions)),
     "image and mask": Pattern(Segmentation),
     "caching opened images": Pattern(CachingOpened),
     "damaged, PNG and GIF": Pattern(lambda folder: Paths(odd(folder), load_forgivingly), 3, 1),
     "rotated": Pattern(lambda folder: Paths(sorted((folder / "rotated").iterdir()), load_rotated)),
     "bytes": Pattern(lambda folder: Paths(jpegs(folder), lambda path: _of_bytes(path.read_bytes()))),
-    "images": Pattern(lambda folder: Paths(jpegs(folder), load_rgb), arguments={"collate_fn": as_lists}),
+    "images": Pattern(lambda folder: Paths(jpegs(folder), pillow_image), arguments={"collate_fn": as_lists}),
     "opened images": Pattern(lambda folder: Paths(jpegs(folder), Image.open), arguments={"collate_fn": stacked}),
-    "pinned": Pattern(of_paths(training), arguments={"pin_memory": True}),
-    "persistent": Pattern(of_paths(training), arguments={"persistent_workers": True}),
+    "pinned": Pattern(of_paths(lambda: training(32)), arguments={"pin_memory": True}),
+    "persistent": Pattern(of_paths(lambda: training(32)), arguments={"persistent_workers": True}),
 }
 
 
@@ -330,7 +267,7 @@ def test_albumentations(folder: Path) -> None:
         transform = albumentations.Compose(
             [albumentations.RandomCrop(32, 32), albumentations.HorizontalFlip(p=0.5)], seed=3
         )
-        return Paths(jpegs(folder), lambda path: transform(image=np.array(load_rgb(path)))["image"])
+        return Paths(jpegs(folder), lambda path: transform(image=np.array(pillow_image(path)))["image"])
 
     assert_equal_to_torch(make, NUM_IMAGES)
 
@@ -347,7 +284,7 @@ def test_webdataset(folder: Path, tmp_path: Path) -> None:
             webdataset.WebDataset(urls, shardshuffle=False)
             .decode("pil")
             .to_tuple("jpg", "__key__")
-            .map_tuple(training(), lambda key: key)
+            .map_tuple(training(32), lambda key: key)
         ),
         NUM_IMAGES,
     )
@@ -357,7 +294,7 @@ class RowTransform:
     """Transforms several rows of a table."""
 
     def __init__(self) -> None:
-        self.transform = training()
+        self.transform = training(32)
 
     def __call__(self, rows: dict[str, list[Any]]) -> dict[str, list[Any]]:
         return {**rows, "image": [self.transform(image.convert("RGB")) for image in rows["image"]]}
@@ -395,7 +332,7 @@ def test_lightning(folder: Path, tmp_path: Path) -> None:
     def train(kind: Any) -> tuple[list[Any], Any]:
         torch.manual_seed(6)
         model = Recording()
-        loader = kind(Paths(jpegs(folder), lambda path: training()(load_rgb(path))), batch_size=2, num_workers=2)
+        loader = kind(Paths(jpegs(folder), lambda path: training(32)(pillow_image(path))), batch_size=2, num_workers=2)
         with contextlib.redirect_stderr(io.StringIO()):
             trainer = lightning.Trainer(
                 accelerator="cpu",
@@ -419,7 +356,7 @@ def load_and_count(path: Path) -> Any:
     """Returns the image and how many images native code has decoded for it."""
     tally = _tally.process_state.tally or _tally.ImageTally()
     before = tally.images_native
-    return training()(load_rgb(path)), tally.images_native - before
+    return training(32)(pillow_image(path)), tally.images_native - before
 
 
 def test_explain_says_who_decodes_in_the_calling_thread(folder: Path) -> None:

@@ -6,18 +6,18 @@ Each number of threads has its own process, so a crash or a hang is a failure th
 from __future__ import annotations
 
 import collections
-import csv
 import faulthandler
 import json
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import recipes
 import torch
+from corpora_files import manifest_rows
 from PIL import Image
 from torchvision import transforms
 
@@ -32,22 +32,6 @@ PIPELINES = {
     A_REGION: [transforms.CenterCrop(64)],
     RANDOM_CROP: [transforms.RandomResizedCrop(48)],
 }
-
-
-class Entry(NamedTuple):
-    path: Path
-    kind: str
-    tags: list[str]
-    is_jpeg: bool
-
-
-def manifest(corpora: Path) -> list[Entry]:
-    with (corpora / "MANIFEST.tsv").open() as file:
-        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-    return [
-        Entry(corpora / row["file"], row["class"], row["tags"].split(","), row["pillow_format"] in ("JPEG", "MPO"))
-        for row in rows
-    ]
 
 
 # ---- in the child ---------------------------------------------------------------------------------------------------
@@ -91,11 +75,11 @@ def difference_of_errors(
     return None if path.name in str(error) else f"does not name the file: {error}"
 
 
-def compare_all(corpora: str, num_workers: int) -> None:
+def compare_all(num_workers: int) -> None:
     """Prints a line of JSON: the differences, and each file's source for each pipeline."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")  # Pillow's, about damaged metadata
-    paths = [entry.path for entry in manifest(Path(corpora))]
+    paths = [row.path for row in manifest_rows()]
     loaders = {}
     for name, steps in PIPELINES.items():
         dataset = fastload.ImageFiles(
@@ -129,12 +113,12 @@ def compare_all(corpora: str, num_workers: int) -> None:
 # ---- in the test ----------------------------------------------------------------------------------------------------
 
 
-def run_comparison(run_child: Callable[..., Any], corpora: Path, num_workers: int) -> dict[str, Any]:
+def run_comparison(run_child: Callable[..., Any], num_workers: int) -> dict[str, Any]:
     code = f"""
         import sys
         sys.path.insert(0, {str(Path(__file__).parent)!r})
         import test_corpora_through_loader as module
-        module.compare_all({str(corpora)!r}, {num_workers})
+        module.compare_all({num_workers})
     """
     child = run_child(code, timeout=150, check=False)
     last_words = "\n".join(child.stderr.splitlines()[-40:])  # the last file begun, and the place of a hang
@@ -143,25 +127,25 @@ def run_comparison(run_child: Callable[..., Any], corpora: Path, num_workers: in
     return result
 
 
-def table_of_shares(entries: list[Entry], sources: list[str]) -> Iterator[str]:
+def table_of_shares(sources: list[str]) -> Iterator[str]:
     """Yields, for each tag, the share of JPEG files decodable by Pillow that are decoded natively."""
     totals: collections.Counter[str] = collections.Counter()
     native: collections.Counter[str] = collections.Counter()
-    for entry, source in zip(entries, sources, strict=True):
-        if entry.is_jpeg and source != "raised":
-            tags = [f"class {entry.kind}", *entry.tags]
+    for row, source in zip(manifest_rows(), sources, strict=True):
+        if row.pillow_format in ("JPEG", "MPO") and source != "raised":
+            tags = [f"class {row.kind}", *row.tags.split(",")]
             totals.update(tags)
             native.update(tags if source == "native" else [])
     for tag, count in totals.most_common():
         yield f"  {tag:<20} {native[tag]:>4} of {count:>4}  {native[tag] / count:>4.0%}"
 
 
+@pytest.mark.usefixtures("corpora")
 @pytest.mark.parametrize("num_workers", [pytest.param(0, marks=pytest.mark.slow), 2])
 def test_every_file_is_as_torchvision_and_pillow_make_it(
-    run_child: Callable[..., Any], corpora: Path, capsys: pytest.CaptureFixture[str], num_workers: int
+    run_child: Callable[..., Any], capsys: pytest.CaptureFixture[str], num_workers: int
 ) -> None:
-    entries = manifest(corpora)
-    result = run_comparison(run_child, corpora, num_workers)
+    result = run_comparison(run_child, num_workers)
     assert result["differences"] == []
     for name, sources in result["sources"].items():
         counts = collections.Counter(sources)
@@ -173,4 +157,4 @@ def test_every_file_is_as_torchvision_and_pillow_make_it(
     if num_workers == 0:
         with capsys.disabled():
             print("\ndecoded natively through the loader, of the JPEG files that Pillow decodes:")
-            print("\n".join(table_of_shares(entries, result["sources"][IN_FULL])))
+            print("\n".join(table_of_shares(result["sources"][IN_FULL])))

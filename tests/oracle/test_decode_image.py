@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import os
 import threading
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from corpora_files import manifest_rows
 from image_folders import make_mixed_folder, save_jpeg, synthetic_image
 from PIL import Image
 from torchvision import transforms
@@ -82,9 +82,9 @@ def test_files_of_every_kind_are_as_pillow_makes_them(mixed: Path) -> None:
 
 
 @pytest.mark.slow
-def test_every_corpus_file_is_as_pillow_makes_it(corpora: Path) -> None:
-    with (corpora / "MANIFEST.tsv").open() as file:
-        paths = [corpora / row["file"] for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)]
+@pytest.mark.usefixtures("corpora")
+def test_every_corpus_file_is_as_pillow_makes_it() -> None:
+    paths = [row.path for row in manifest_rows()]
     assert len(paths) > 800
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Pillow's own, about odd files

@@ -38,21 +38,17 @@ def blur_step(family: str, width: int, height: int, kernel_size: Any, sigma: Any
 
 
 @both_families
-@pytest.mark.parametrize(("size", "sigma"), [(1, SIGMA), (3, SIGMA), (5, (0.01, 64)), (7, SIGMA), (15, (1, 5))])
+@pytest.mark.parametrize(
+    ("size", "sigma"),
+    [
+        *((1, SIGMA), (3, SIGMA), (5, (0.01, 64)), (7, SIGMA), (9, SIGMA), (15, (1, 5)), (17, SIGMA), (23, SIGMA)),
+        *((31, (0.5, 9)), (63, (3, 30))),
+    ],
+)
 def test_weights_of_thousands_of_sigmas_equal_torchs(family: str, size: int, sigma: tuple[float, float]) -> None:
-    check_weights(family, size, sigma, count=2000)
-
-
-@both_families
-@pytest.mark.parametrize(("size", "sigma"), [(9, SIGMA), (17, SIGMA), (23, SIGMA), (31, (0.5, 9)), (63, (3, 30))])
-def test_weights_of_large_kernels_equal_torchs(family: str, size: int, sigma: tuple[float, float]) -> None:
-    check_weights(family, size, sigma, count=2000)
-
-
-def check_weights(family: str, size: int, sigma: tuple[float, float], count: int) -> None:
     step = blur_step(family, 65, 65, size, sigma)
     # Not the proof's numbers.
-    sigmas = np.random.default_rng(size).uniform(*step.sigma, count).astype(np.float32)
+    sigmas = np.random.default_rng(size).uniform(*step.sigma, 2000).astype(np.float32)
     sigmas[:2] = step.sigma
     compute, device = FUNCTIONS[family]._get_gaussian_kernel1d, torch.device("cpu")
     for number, weights in zip(sigmas, _core.gaussian_weights(step, step.columns, sigmas), strict=True):

@@ -459,15 +459,6 @@ def test_counter_draws_give_each_sample_its_own_choices_and_reports_replay_them(
         assert jitters[0] == jitters[1]
 
 
-def test_the_factors_of_a_jitter_are_uniform() -> None:
-    plan = make_plan([_core.ColorJitter(brightness=(0.5, 1.5), contrast=None, saturation=None, hue=None)])
-    factors = [plan.resolve(_core.CounterDraws(3, 0, sample), 5, 5)[0][1] for sample in range(4000)]
-    assert min(factors) >= 0.5
-    assert max(factors) <= 1.5
-    # Mean of a uniform variable: standard deviation 1 / sqrt(12 n); four of them.
-    assert abs(np.mean(factors) - 1.0) < 4 / math.sqrt(12 * len(factors))
-
-
 def choice(**changes: Any) -> _core.PolicyChoice:
     arguments: dict[str, Any] = {"ops": [_core.Invert()], "is_signed": False, "num_bins": 1, "probability": 0.5}
     return _core.PolicyChoice(**arguments | changes)

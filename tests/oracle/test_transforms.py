@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -280,38 +279,6 @@ def test_random_boxes_equal_torchvisions_rule_on_the_same_draws(
             whole = ("crop", 0, 0, width, height)
             crop = steps[0][:5] if steps and steps[0][0] == "crop" else whole
             assert crop == ("crop", left, top, box_width, box_height)
-
-
-def test_random_draws_are_uniform_and_accepted_as_often_as_torchs() -> None:
-    count = 4000
-    plan = uint8_plan([random_resized_crop(24, 20), flip(0.3)])
-    crops, flips = [], 0
-    for sample_index in range(count):
-        steps = plan.resolve(_core.CounterDraws(11, 0, sample_index), 500, 375)
-        flips += ("hflip",) in steps
-        if steps[0][0] == "crop":  # otherwise the box is the whole image
-            crops.append(steps[0][1:5])
-    assert abs(flips / count - 0.3) < 4 * math.sqrt(0.3 * 0.7 / count)
-    movable = [crop for crop in crops if crop[2] < 500 and crop[3] < 375]
-    positions = [(left / (500 - width), top / (375 - height)) for left, top, width, height in movable]
-    # Mean of a uniform variable: standard deviation 1 / sqrt(12 n); four of them.
-    tolerance = 4 / math.sqrt(12 * len(positions))
-    assert len(positions) > count / 2
-    assert abs(np.mean([x for x, _ in positions]) - 0.5) < tolerance
-    assert abs(np.mean([y for _, y in positions]) - 0.5) < tolerance
-
-    # On a tall image most attempts fail; this tests how often all ten do, and how large the boxes are.
-    tall = (40, 300)
-    torch.manual_seed(0)
-    image = Image.new("RGB", tall)
-    theirs = [tv.RandomResizedCrop.get_params(image, [0.08, 1.0], [0.75, 4.0 / 3.0]) for _ in range(count)]
-    ours = [plan.resolve(_core.CounterDraws(12, 0, sample_index), *tall)[0][1:5] for sample_index in range(count)]
-    for is_counted in (lambda h, w: (h, w) == (53, 40), lambda h, w: h * w > 1600):
-        a = sum(is_counted(h, w) for _, _, h, w in theirs) / count
-        b = sum(is_counted(h, w) for _, _, w, h in ours) / count
-        spread = math.sqrt((a * (1 - a) + b * (1 - b)) / count)
-        assert 0.01 < a < 0.99
-        assert abs(a - b) < 4 * spread
 
 
 def test_samples_do_not_depend_on_threads_and_do_on_seed_epoch_and_index() -> None:

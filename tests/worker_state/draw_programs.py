@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numbered import Numbered
 from numpy.random import normal as normal_by_name
 from program import Chapter, Setting, Transformed
 from torch.nn import functional
@@ -83,35 +82,23 @@ _DRAWS: dict[str, tuple[str, Callable[[int], Any]]] = {
         "the state itself, with the kept value",
         lambda index: (np.random.randn(index % 3), np.random.get_state()[2:], int(np.random.get_state()[1].sum()))[1:],
     ),
-    "torch.rand": ("functions of torch", lambda _: (torch.rand(2), torch.randn(1), torch.randint(9, (2,)))),
-    "torch.randperm": (
-        "permutations and multinomial",
-        lambda _: (torch.randperm(5), torch.multinomial(torch.ones(4), 2)),
-    ),
-    "tensors' own methods": (
-        "uniform_, normal_, bernoulli_, exponential_, random_",
+    "functions of torch": (
+        "functions, methods of tensors, dropout, distributions, and weights of a layer made in a sample",
         lambda _: (
+            torch.rand(2),
+            torch.randn(1),
+            torch.randint(9, (2,)),
+            torch.randperm(5),
+            torch.multinomial(torch.ones(4), 2),
+            torch.bernoulli(torch.full((2,), 0.5)),
             torch.zeros(2).uniform_(),
             torch.zeros(2).normal_(),
-            torch.zeros(3).bernoulli_(),
             torch.zeros(1).exponential_(),
             torch.zeros(1).random_(9),
-            torch.rand_like(torch.zeros(2)),
-            torch.bernoulli(torch.full((2,), 0.5)),
-        ),
-    ),
-    "dropout": ("functional dropout and its layer", lambda _: functional.dropout(torch.ones(6), 0.5)),
-    "torch.distributions": (
-        "Normal, Beta and Categorical",
-        lambda _: (
-            torch.distributions.Normal(0.0, 1.0).sample(),
+            functional.dropout(torch.ones(6), 0.5),
             torch.distributions.Beta(torch.tensor(0.4), torch.tensor(0.4)).sample(),
-            torch.distributions.Categorical(torch.ones(5)).sample(),
+            torch.nn.Linear(2, 1).weight.detach(),
         ),
-    ),
-    "initialisation of layers": (
-        "weights of a layer made in a sample",
-        lambda _: torch.nn.Linear(2, 1).weight.detach(),
     ),
     "torch.manual_seed": (
         "seeded by the index",
@@ -164,13 +151,6 @@ for _name, (_about, _draw) in _DRAWS.items():
 
 
 @DRAWS.program
-def a_layer_of_dropout() -> Any:
-    """Uses a layer of dropout in training mode."""
-    layer = torch.nn.Dropout(0.3)
-    return Transformed(lambda _: layer(torch.ones(5)))
-
-
-@DRAWS.program
 def draws_with_own_generator_of_the_loader() -> Any:
     """Gives the loader a generator= besides the draws of the samples."""
     return Setting(
@@ -190,25 +170,6 @@ def draws_in_collate_and_samples() -> Any:
 
 
 @DRAWS.program
-def draws_in_a_property_and_a_generator_expression() -> Any:
-    """Draws in odd places: a comparison, a property, a generator expression."""
-
-    class Weight:
-        @property
-        def value(self) -> float:
-            return random.random()
-
-        def __lt__(self, other: Any) -> bool:
-            return random.random() < 0.5
-
-    def transform(index: int) -> Any:
-        weight = Weight()
-        return sum(np.random.rand() for _ in range(index % 4)), weight.value, sorted([weight, weight])[0] is weight
-
-    return Transformed(transform)
-
-
-@DRAWS.program
 def random_errors() -> Any:
     """Fails in a sample that a draw chooses."""
 
@@ -218,22 +179,6 @@ def random_errors() -> Any:
         return index
 
     return Setting(Transformed(transform), {"shuffle": True})
-
-
-@DRAWS.program
-def rejected_samples() -> Any:
-    """Draws a sample again until it is good."""
-
-    class Data(Numbered):
-        tries = 0
-
-        def sample(self, index: int) -> Any:
-            while np.random.rand() < 0.3:
-                self.tries += 1
-                return self[random.randrange(len(self))]
-            return index, self.tries
-
-    return Data()
 
 
 # ---- default_collate in the user's own code --------------------------------------------------------------------------

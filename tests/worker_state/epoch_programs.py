@@ -106,20 +106,6 @@ def a_list_of_lists_as_dataset() -> Any:
 
 
 @EPOCHS.program
-def an_init_function_that_shards() -> Any:
-    """Sets get_worker_info().dataset.items to this worker's part."""
-    data = Transformed(lambda index: index)
-    data.items = [*range(100)]  # type: ignore[attr-defined]
-    data.transform = lambda index: data.items[index % len(data.items)]  # type: ignore[attr-defined]
-
-    def begin(worker_id: int) -> None:
-        info = get_worker_info()
-        info.dataset.items = info.dataset.items[worker_id :: info.num_workers]
-
-    return Setting(data, {"worker_init_fn": begin}, after_epoch=lambda: len(data.items))  # type: ignore[attr-defined]
-
-
-@EPOCHS.program
 def an_init_function_with_state() -> Any:
     """Uses a callable object that counts its own calls."""
 
@@ -145,13 +131,6 @@ def an_init_function_that_raises() -> Any:
             raise RuntimeError("worker 1 has no file")
 
     return Setting(Counting(), {"worker_init_fn": begin})
-
-
-@EPOCHS.program
-def batches_of_a_batch_sampler() -> Any:
-    """Uses batches of many sizes, one of them empty."""
-    batches = [[0, 1, 2], [3], [], [4, 5, 6, 7, 8], [0, 0]]
-    return Setting(Counting(), {"batch_sampler": batches, "batch_size": 1, "collate_fn": list})
 
 
 # ---- streams ------------------------------------------------------------------------------------------------------
@@ -202,28 +181,6 @@ def a_shuffle_buffer() -> Any:
 
 
 @STREAMS.program
-def a_stream_that_is_its_own_iterator() -> Any:
-    """Uses an __iter__ that returns self, whose position is kept."""
-
-    class Own(IterableDataset[Any]):
-        def __init__(self) -> None:
-            self.position, self.rounds = 0, 0
-
-        def __iter__(self) -> Any:
-            self.rounds += 1
-            return self
-
-        def __next__(self) -> Any:
-            self.position += 1
-            if self.position % 9 == 0:
-                raise StopIteration
-            return self.position, self.rounds
-
-    data = Own()
-    return Setting(data, after_epoch=lambda: (data.position, data.rounds))
-
-
-@STREAMS.program
 def a_stream_of_unequal_workers() -> Any:
     """Ends early in worker 0; batches come from the workers that have not ended."""
 
@@ -244,23 +201,6 @@ def a_chain_of_streams() -> Any:
 
 
 @STREAMS.program
-def a_stream_of_a_map_dataset() -> Any:
-    """Asks a map dataset in a stream, with a cache in both."""
-
-    class Stream(IterableDataset[Any]):
-        def __init__(self, data: Any) -> None:
-            self.data, self.seen = data, set()
-
-        def __iter__(self) -> Iterator[Any]:
-            info = get_worker_info()
-            for index in range(0 if info is None else info.id, len(self.data), 2):
-                self.seen.add(index % 5)
-                yield (*self.data[index], len(self.seen))
-
-    return Stream(Counting())
-
-
-@STREAMS.program
 def a_stream_without_batches() -> Any:
     """Uses batch_size=None, and a transform with state as collate_fn."""
     seen: list[Any] = []
@@ -270,27 +210,6 @@ def a_stream_without_batches() -> Any:
         return item[0], len(seen)
 
     return Setting(Shards(), {"batch_size": None, "collate_fn": collate}, after_epoch=lambda: len(seen))
-
-
-@STREAMS.program
-def a_stream_whose_last_batch_is_dropped() -> Any:
-    """Uses drop_last, which holds in each worker."""
-    return Setting(Shards(), {"drop_last": True})
-
-
-@STREAMS.program
-def a_stream_that_fails_in_the_middle() -> Any:
-    """Fails in worker 1 after its fourth item."""
-
-    class Failing(IterableDataset[Any]):
-        def __iter__(self) -> Iterator[Any]:
-            info = get_worker_info()
-            for item in range(9):
-                if info is not None and info.id == 1 and item == 4:
-                    raise OSError(f"item {item} cannot be read")
-                yield item
-
-    return Failing()
 
 
 @STREAMS.program

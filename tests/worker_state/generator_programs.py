@@ -92,28 +92,12 @@ def on_a_function(generator: Any, draw: Callable[[Any], float]) -> Any:
     return Transformed(transform)
 
 
-def in_a_callable_object(generator: Any, draw: Callable[[Any], float]) -> Any:
-    return Transformed(Holder(generator, draw))
-
-
 def in_slots(generator: Any, draw: Callable[[Any], float]) -> Any:
     return Transformed(Slotted(generator, draw))
 
 
 def in_a_bound_method(generator: Any, draw: Callable[[Any], float]) -> Any:
     return Transformed(Holder(generator, draw).__call__)
-
-
-def in_containers(generator: Any, draw: Callable[[Any], float]) -> Any:
-    class Data(Numbered):
-        def __init__(self) -> None:
-            super().__init__()
-            self.settings = {"generators": [(generator, "first")], "other": {1, 2}}
-
-        def sample(self, index: int) -> Any:
-            return index, draw(self.settings["generators"][0][0])  # type: ignore[index]
-
-    return Data()
 
 
 def in_the_collate_function(generator: Any, draw: Callable[[Any], float]) -> Any:
@@ -137,10 +121,8 @@ PLACES = [
     in_a_keyword_default,
     in_a_partial,
     on_a_function,
-    in_a_callable_object,
     in_slots,
     in_a_bound_method,
-    in_containers,
     in_the_collate_function,
     in_the_init_function,
 ]

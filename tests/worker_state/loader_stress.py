@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.utils.data
+from ended_workers import end_workers
 from torch.utils.data import Dataset, IterableDataset
 
 import fastload
@@ -200,7 +201,7 @@ def assert_case(seed: int) -> None:
     for actor in actors:
         if actor.error is not None:
             raise actor.error
-    _wait_for_threads()
+    end_workers()
     assert random.getstate() == mine[0].getstate()
     assert str(np.random.get_state()) == str(mine[1].get_state())
     after = _module_attributes()
@@ -215,13 +216,3 @@ def _module_attributes() -> dict[str, Any]:
     methods = {f"random.Random.{name}": getattr(random.Random, name) for name in ("random", "seed", "getstate")}
     inner = {"type of random._inst": type(random._inst), "bit generator": np.random.mtrand._rand._bit_generator}
     return {**found, **methods, **inner}
-
-
-def _wait_for_threads() -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        gc.collect()
-        if not any(thread.name.startswith("fastload-python") for thread in threading.enumerate()):
-            return
-        time.sleep(0.01)
-    raise AssertionError("threads of loaders that have ended are alive")

@@ -5,10 +5,8 @@ from __future__ import annotations
 import datetime
 import decimal
 import fractions
-import functools
 import logging
 import re
-import sqlite3
 import string
 from pathlib import Path
 from typing import Any
@@ -62,30 +60,6 @@ def a_lazily_opened_lmdb() -> Any:
 
 
 @PACKAGES.program
-def a_lazily_opened_database() -> Any:
-    """Calls sqlite3.connect in the first sample of each worker."""
-    file = new_folder() / "samples"
-    connection = sqlite3.connect(file)
-    with connection:
-        connection.execute("create table samples (number integer, value text)")
-        connection.executemany("insert into samples values (?, ?)", [(i, f"v{i}") for i in range(NUM_SAMPLES)])
-    connection.close()
-
-    class Data(Numbered):
-        def __init__(self) -> None:
-            super().__init__()
-            self.connection: Any = None
-
-        def sample(self, index: int) -> Any:
-            if self.connection is None:
-                self.connection = sqlite3.connect(file)
-            return self.connection.execute("select value from samples where number = ?", (index,)).fetchone()[0]
-
-    data = Data()
-    return Setting(data, after_epoch=lambda: data.connection is None)
-
-
-@PACKAGES.program
 def a_compiled_pattern_and_numbers() -> Any:
     """Uses re, Decimal, Fraction, datetime, Path and a string template."""
     pattern = re.compile(r"(\d+)-(\w)")
@@ -111,24 +85,6 @@ def a_compiled_pattern_and_numbers() -> Any:
         )
 
     return Transformed(transform)
-
-
-@PACKAGES.program
-def a_cached_function() -> Any:
-    """Keeps functools.lru_cache of a function of the samples on the dataset."""
-
-    class Data(Numbered):
-        def __init__(self) -> None:
-            super().__init__()
-            self.read = functools.lru_cache(maxsize=4)(self.slow_read)
-
-        def slow_read(self, index: int) -> Any:
-            return index * 1.5
-
-        def sample(self, index: int) -> Any:
-            return self.read(index % 6)
-
-    return Data()
 
 
 @PACKAGES.program

@@ -18,64 +18,28 @@ REFERENCES = Chapter()
 
 
 @REFERENCES.program
-def a_lambda_on_self() -> Any:
-    """Uses lambda x: self.f(x), which has the dataset in its closure."""
+def functions_on_self_that_lead_back_to_it() -> Any:
+    """Keeps a lambda that uses self, a method of it, and a built-in method of its list."""
 
     class Data(Numbered):
         def __init__(self) -> None:
             super().__init__()
-            self.calls = 0
-            self.transform = lambda index: self.count(index)
+            self.calls, self.items = 0, [0]
+            self.by_lambda = lambda index: self.count(index)
+            self.by_method = self.count
+            self.add = self.items.append
 
         def count(self, index: int) -> Any:
             self.calls += 1
             return index, self.calls
-
-        def sample(self, index: int) -> Any:
-            return *self.transform(index), self.calls
-
-    data = Data()
-    return Setting(data, after_epoch=lambda: data.calls)
-
-
-@REFERENCES.program
-def a_bound_method_on_self() -> Any:
-    """Sets self.transform = self.count."""
-
-    class Data(Numbered):
-        def __init__(self) -> None:
-            super().__init__()
-            self.calls = 0
-            self.transform = self.count
-
-        def count(self, index: int) -> Any:
-            self.calls += 1
-            return index, self.calls
-
-        def sample(self, index: int) -> Any:
-            return *self.transform(index), self.calls, self.transform.__self__ is self
-
-    return Data()
-
-
-@REFERENCES.program
-def a_built_in_bound_method_on_self() -> Any:
-    """Sets self.add = self.items.append."""
-
-    class Data(Numbered):
-        def __init__(self) -> None:
-            super().__init__()
-            self.items: list[int] = []
-            self.add, self.known = self.items.append, {}
-            self.look_up = self.known.get
 
         def sample(self, index: int) -> Any:
             self.add(index)
-            self.known[index % 4] = index
-            return index, len(self.items), self.look_up((index + 1) % 4, -1)
+            counted = *self.by_lambda(index), *self.by_method(index), self.calls, len(self.items)
+            return *counted, self.by_method.__self__ is self
 
     data = Data()
-    return Setting(data, after_epoch=lambda: data.items)
+    return Setting(data, after_epoch=lambda: (data.calls, data.items))
 
 
 @REFERENCES.program
@@ -285,32 +249,20 @@ def an_empty_object_that_gets_attributes() -> Any:
 
 
 @REFERENCES.program
-def enum_members() -> Any:
-    """Members of enums as values and keys, by `is`."""
+def objects_of_which_there_is_one() -> Any:
+    """Members of enums as values and keys, and singletons, types and functions in containers, all by `is`."""
     levels, counts = [Level.LOW, Level.HIGH], dict.fromkeys(Level, 0)
     flags = [Flags.FIRST, Flags.SECOND, Flags.FIRST | Flags.SECOND]
+    table: dict[Any, Any] = {None: Ellipsis, int: NotImplemented, "fn": len, "type": Numbered}
 
     def transform(index: int) -> Any:
         level = levels[index % 2]
         counts[level] += 1
-        return level is Level.LOW, counts[Level.HIGH], flags[index % 3] is Flags.FIRST
+        members = level is Level.LOW, counts[Level.HIGH], flags[index % 3] is Flags.FIRST
+        singletons = table[None] is Ellipsis, table[int] is NotImplemented, table["fn"] is len
+        return *members, *singletons, table["type"] is Numbered
 
     return Transformed(transform)
-
-
-@REFERENCES.program
-def singletons_of_the_language() -> Any:
-    """Keeps None, Ellipsis, NotImplemented, types and functions in containers."""
-    table: dict[Any, Any] = {None: Ellipsis, int: NotImplemented, "fn": len, "type": Numbered, "range": range(3)}
-    return Transformed(
-        lambda _: (
-            table[None] is Ellipsis,
-            table[int] is NotImplemented,
-            table["fn"] is len,
-            table["type"] is Numbered,
-            list(table["range"]),
-        )
-    )
 
 
 # ---- weak references ----------------------------------------------------------------------------------------------

@@ -15,21 +15,6 @@ STATE = Chapter()
 
 
 @STATE.program
-def a_counter_on_the_dataset() -> Any:
-    """Counts the samples that this worker's dataset was asked for."""
-
-    class Data(Numbered):
-        asked = 0
-
-        def sample(self, index: int) -> Any:
-            self.asked += 1
-            return index, self.asked
-
-    data = Data()
-    return Setting(data, after_epoch=lambda: (data.asked, sorted(vars(data))))
-
-
-@STATE.program
 def two_closures_on_one_variable() -> Any:
     """Uses a function that writes what another one reads."""
     total = 0
@@ -272,24 +257,6 @@ def a_module_in_training_mode() -> Any:
 
 
 @STATE.program
-def state_in_the_collate_function() -> Any:
-    """Uses a collate_fn object that keeps the last batch, as mixing across batches does."""
-
-    class Mixing:
-        def __init__(self) -> None:
-            self.last: Any = None
-
-        def __call__(self, samples: list[Any]) -> Any:
-            batch = torch.utils.data.default_collate(samples)[0].float()
-            mixed = batch if self.last is None else batch + self.last.mean()
-            self.last = batch
-            return mixed
-
-    mixing = Mixing()
-    return Setting(Numbered(), {"collate_fn": mixing}, after_epoch=lambda: mixing.last is None)
-
-
-@STATE.program
 def a_thread_local() -> Any:
     """Uses threading.local with values that the program's thread has set."""
     local = threading.local()
@@ -335,30 +302,3 @@ def an_error_now_and_then() -> Any:
             return index, self.calls
 
     return Data()
-
-
-@STATE.program
-def sample_lists_with_state() -> Any:
-    """Uses a class with a __getitems__ that counts its calls."""
-
-    class Data(Numbered):
-        calls = 0
-
-        def __getitems__(self, indices: list[int]) -> list[Any]:
-            self.calls += 1
-            return [(index, self.calls, len(indices)) for index in indices]
-
-    data = Data()
-    return Setting(data, after_epoch=lambda: data.calls)
-
-
-@STATE.program
-def a_sum_without_batches() -> Any:
-    """Adds to a tensor in each sample, with batch_size=None."""
-    buffer = torch.zeros(2)
-
-    def transform(index: int) -> Any:
-        buffer.add_(index)
-        return buffer.sum().item()
-
-    return Setting(Transformed(transform), {"batch_size": None}, after_epoch=lambda: buffer)

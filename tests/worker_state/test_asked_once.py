@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import multiprocessing
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -156,7 +156,11 @@ class Noting(torch.nn.Module):
         return image + torch.rand(1)
 
 
-def images(folder: Path, asked: Asked, label: Callable[[int], int] | None = None) -> ImageFolder:
+def images(folder: Path, asked: Asked) -> ImageFolder:
+    def label(target: int) -> int:
+        asked.note(1)
+        return target
+
     steps = [transforms.Resize(32), transforms.CenterCrop(24), transforms.ToTensor(), Noting(asked)]
     return ImageFolder(str(folder), transforms.Compose(steps), label)
 
@@ -168,21 +172,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("num_workers", [0, 1, 2, 4])
 @pytest.mark.parametrize("mode", ["in order", "in any order", "persistent", "without batches", "samples by seed"])
-def test_a_python_tail_is_called_once_a_sample(folder: Path, mode: str, num_workers: int) -> None:
+def test_a_python_tail_and_a_label_transform_are_called_once_a_sample(
+    folder: Path, mode: str, num_workers: int
+) -> None:
     asked = Asked()
     assert epochs(images(folder, asked), mode, num_workers) == 2 * NUM_IMAGES
-    assert asked.counts[0] == 2 * NUM_IMAGES
-
-
-@pytest.mark.parametrize("num_workers", [0, 1, 2, 4])
-def test_a_label_transform_is_called_once_a_sample(folder: Path, num_workers: int) -> None:
-    asked = Asked()
-
-    def label(target: int) -> int:
-        asked.note(1)
-        return target
-
-    assert epochs(images(folder, asked, label), "in order", num_workers) == 2 * NUM_IMAGES
     assert asked.counts[:2] == [2 * NUM_IMAGES] * 2
 
 

@@ -379,41 +379,6 @@ def test_making_a_workers_generators_does_not_wait_for_the_program_that_draws_an
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_children_forked_while_workers_draw_draw_at_once() -> None:
-    is_over = threading.Event()
-
-    def work(worker_id: int) -> None:
-        with exchanged(), WorkerGenerators(1, worker_id).entered():
-            while not is_over.is_set():
-                np.random.standard_normal(20_000)
-                random.gauss(0, 1)
-
-    def draws_as_the_program() -> bool:
-        is_undone = nothing_is_exchanged()
-        is_undone &= type(np.random.mtrand._rand._bit_generator) is np.random.MT19937
-        first = np.random.normal()
-        np.random.seed(3)
-        again = np.random.normal() == np.random.RandomState(3).normal()
-        with exchanged():
-            pass
-        return bool(is_undone and first == expected and again)
-
-    np.random.seed(8)
-    expected = np.random.normal()
-    np.random.seed(8)
-    with ThreadPoolExecutor(2) as pool:
-        workers = [pool.submit(work, worker_id) for worker_id in range(2)]
-        try:
-            with exchanged():
-                answers = [in_fork(draws_as_the_program) for _ in range(100)]
-        finally:
-            is_over.set()
-        for each in workers:
-            each.result()
-    assert answers == [True] * 100
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_child_forked_by_a_worker_goes_on_with_its_generators() -> None:
     def work() -> float:
         with exchanged(), generators.entered():

@@ -18,7 +18,6 @@ from child_loader import python_part_threads, wait_for
 from children import RunChild
 from flat_values import flat
 from forked import in_fork
-from held import resident_mib
 from numbered import NUM_SAMPLES, Numbered
 from program import Transformed, batches, seed_all, states
 from python_part_loader import torch_loader
@@ -293,24 +292,6 @@ def test_errors_of_workers_leave_the_modules_as_they_were(run_child: RunChild) -
 def test_loaders_at_random_in_several_threads_leave_the_program_as_none_would(run_child: RunChild, seed: int) -> None:
     """`make campaign` does the same for longer."""
     run_child(in_child("loader_stress", f"assert_case({seed})"), timeout=300, warm=True)
-
-
-def take_first_batches() -> None:
-    loader = fastload.DataLoader(Transformed(Counting(), table=np.zeros(500_000)), batch_size=4, num_workers=2)
-    for _ in range(20):
-        next(iter(loader))
-    gc.collect()
-    resident = resident_mib()
-    for _ in range(100):
-        next(iter(loader))
-    assert wait_for(lambda: gc.collect() >= 0 and not python_part_threads(), 60), python_part_threads()
-    # The copies of one iterator are 8 MB. malloc keeps some of them for later threads.
-    assert resident_mib() - resident < 200, "a quarter of what a hundred iterators had"
-
-
-@pytest.mark.alone
-def test_the_first_batch_a_hundred_times_leaves_no_threads_and_no_memory(run_child: RunChild) -> None:
-    run_child(in_child("test_many_loaders", "take_first_batches()"), timeout=120, warm=True)
 
 
 @pytest.mark.alone

@@ -8,7 +8,6 @@ import functools
 import io
 import itertools
 import logging
-import multiprocessing
 import os
 import random
 import sqlite3
@@ -93,32 +92,6 @@ def test_what_deepcopy_makes_another_kind_of_is_shared() -> None:
     mine = own(Box(reader=reader))
     assert mine.roots[0].reader is reader
     assert [reason for thing, reason in mine.shared if thing is reader] == ["copy.deepcopy() makes a str of it"]
-
-
-def test_objects_of_multiprocessing_are_shared() -> None:
-    box = Box(
-        event=multiprocessing.Event(),
-        number=multiprocessing.Value("i", 3),
-        items=multiprocessing.Array("d", 4),
-        raw=multiprocessing.RawArray("d", 4),
-        queue=multiprocessing.SimpleQueue(),
-    )
-    copy = copy_of(box)
-    assert all(vars(copy)[name] is value for name, value in vars(box).items())
-
-
-def test_the_generators_of_the_process_are_shared() -> None:
-    held = [random.random, random._inst, np.random.mtrand._rand, torch.default_generator, np.random.rand]
-    assert all(one is other for one, other in zip(copy_of(held), held, strict=True))
-
-
-def test_buffers_in_memory_are_copied() -> None:
-    buffer = io.BytesIO(b"abc")
-    buffer.seek(1)
-    copy = copy_of(buffer)
-    assert copy is not buffer
-    assert copy.read() == b"bc"
-    assert buffer.tell() == 1
 
 
 @pytest.mark.parametrize(

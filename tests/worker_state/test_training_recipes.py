@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 import torch
 from numbered import Numbered
+from parity_recipes import Views
 from PIL import Image, ImageFilter, ImageOps
 from program import Program, Setting, difference, new_folder, run
 from python_part_loader import torch_loader
+from recipes import MEAN, STD
 from torchvision import transforms
 
 import fastload
@@ -23,7 +25,6 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 NUM_IMAGES = 18
 SIZE = 16
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 @functools.cache
@@ -54,16 +55,6 @@ class Arrays(Images):
 
     def sample(self, index: int) -> Any:
         return self.transform(image=np.asarray(self.image(index)))["image"], index  # type: ignore[call-arg]
-
-
-class Views:
-    """Several views of one image."""
-
-    def __init__(self, *pipelines: Callable[[Image.Image], Any]) -> None:
-        self.pipelines = pipelines
-
-    def __call__(self, image: Image.Image) -> list[Any]:
-        return [pipeline(image) for pipeline in self.pipelines]
 
 
 class RandomRadiusBlur:
@@ -216,24 +207,6 @@ def mosaic() -> Any:
     return Setting(Mosaic(), {"shuffle": True})
 
 
-def v1_random_choice_and_order() -> Any:
-    """Uses torchvision's RandomChoice and RandomOrder of v1, which draw from random."""
-    return Images(
-        transforms.Compose(
-            [
-                transforms.Resize((SIZE, SIZE)),
-                transforms.RandomChoice(
-                    [transforms.RandomRotation(30), transforms.ColorJitter(0.5), transforms.Pad(0)]
-                ),
-                transforms.RandomOrder(
-                    [transforms.RandomVerticalFlip(), transforms.RandomHorizontalFlip(), RandomRadiusBlur()]
-                ),
-                transforms.ToTensor(),
-            ]
-        )
-    )
-
-
 def torchs_reproducibility_recipe() -> Any:
     """Seeds random and NumPy with torch.initial_seed() in worker_init_fn; the loader has a generator."""
 
@@ -342,7 +315,6 @@ RECIPES = {
         albumentations_compose,
         albumentations_without_a_seed,
         mosaic,
-        v1_random_choice_and_order,
         torchs_reproducibility_recipe,
         mixup_and_cutmix,
         lightning_data_module,
