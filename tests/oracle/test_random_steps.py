@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 import torchvision_shim  # noqa: F401
-from lowered_transforms import lowered_step
+from lowered_transforms import lowered, lowered_step
 from native_steps import (
     Step,
     always,
@@ -36,7 +36,6 @@ from torchvision.transforms.autoaugment import (
     AutoAugmentPolicy,
     RandAugment,
     TrivialAugmentWide,
-    _apply_op,
 )
 
 from fastload import _core
@@ -239,79 +238,12 @@ def test_color_jitter_equals_torchvision(version: str, arguments: dict[str, Any]
     check([_core.ColorJitter(**{name: getattr(transform, name) for name in names})], transform, seeds=80)
 
 
-# Policies. torchvision itself computes each operation, for an image of that size.
+# Policies. Their operations depend on the image's size.
 
 
-def worked_out(name: str, magnitude: float, size: tuple[int, int], *, is_v2: bool) -> _core.PixelOp:
-    geometry = {"ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate"}
-    if name in geometry:
-        return recorded_op(lambda: _apply_op(noise(*size), name, magnitude, InterpolationMode.NEAREST, None))
-    adjustments: dict[str, Any] = {
-        "Brightness": _core.Brightness,
-        "Color": _core.Saturation,
-        "Contrast": _core.Contrast,
-        "Sharpness": _core.Sharpness,
-    }
-    if name in adjustments:
-        return adjustments[name](factor=1.0 + magnitude)
-    if name == "Posterize":
-        return _core.Posterize(bits=int(magnitude))
-    if name == "Solarize":
-        return _core.Solarize(threshold=255.0 * magnitude if is_v2 else magnitude)
-    return getattr(_core, "Autocontrast" if name == "AutoContrast" else name)()
-
-
-def choice_of(
-    name: str, magnitudes: list[float], is_signed: bool, size: tuple[int, int], version: str, probability: float = 1.0
-) -> _core.PolicyChoice:
-    signs = (1.0, -1.0) if is_signed else (1.0,)
-    is_v2 = version == "v2"
-    ops = [worked_out(name, sign * magnitude, size, is_v2=is_v2) for magnitude in magnitudes for sign in signs]
-    return _core.PolicyChoice(ops=ops, is_signed=is_signed, num_bins=len(magnitudes), probability=probability)
-
-
-def augmentation_space(transform: Any, bins: int, size: tuple[int, int]) -> dict[str, tuple[list[float] | None, bool]]:
-    """Returns the magnitudes of each operation, None if it has none."""
+def policy_step(transform: Any, size: tuple[int, int]) -> Step:
     width, height = size
-    if isinstance(transform, v2.Transform):
-        space = {
-            name: (make(bins, height, width), sign) for name, (make, sign) in transform._AUGMENTATION_SPACE.items()
-        }
-    elif isinstance(transform, TrivialAugmentWide):
-        space = transform._augmentation_space(bins)
-    else:
-        space = transform._augmentation_space(bins, (height, width))
-    return {
-        name: (None if values is None or values.ndim == 0 else [float(value) for value in values], is_signed)
-        for name, (values, is_signed) in space.items()
-    }
-
-
-def rand_augment_step(transform: Any, version: str, size: tuple[int, int]) -> Step:
-    choices = []
-    for name, (magnitudes, is_signed) in augmentation_space(transform, transform.num_magnitude_bins, size).items():
-        chosen = [0.0] if magnitudes is None else [magnitudes[transform.magnitude]]
-        choices.append(choice_of(name, chosen, is_signed, size, version))
-    return _core.RandAugment(num_ops=transform.num_ops, choices=choices, family=version)
-
-
-def trivial_augment_step(transform: Any, version: str, size: tuple[int, int]) -> Step:
-    choices = []
-    for name, (magnitudes, is_signed) in augmentation_space(transform, transform.num_magnitude_bins, size).items():
-        choices.append(choice_of(name, magnitudes or [0.0], is_signed, size, version))
-    return _core.TrivialAugmentWide(choices=choices, family=version)
-
-
-def auto_augment_step(transform: Any, version: str, size: tuple[int, int]) -> Step:
-    space = augmentation_space(transform, 10, size)
-    policies: list[list[_core.PolicyChoice]] = []
-    for pair in transform.policies if version == "v1" else transform._policies:
-        policies.append([])
-        for name, probability, magnitude_id in pair:
-            magnitudes, is_signed = space[name]
-            chosen = [0.0] if magnitude_id is None else [magnitudes[magnitude_id]]
-            policies[-1].append(choice_of(name, chosen, is_signed, size, version, probability))
-    return _core.AutoAugment(policies=policies, family=version)
+    return lowered(v1.Compose([v1.CenterCrop((height, width)), transform])).steps[-1][1]
 
 
 @both_versions
@@ -319,14 +251,14 @@ def auto_augment_step(transform: Any, version: str, size: tuple[int, int]) -> St
 def test_rand_augment_equals_torchvision(version: str, arguments: dict[str, int]) -> None:
     transform = (RandAugment if version == "v1" else v2.RandAugment)(**arguments)
     for size in SIZES:
-        check([rand_augment_step(transform, version, size)], transform, [size], seeds=150)
+        check([policy_step(transform, size)], transform, [size], seeds=150)
 
 
 @both_versions
 def test_trivial_augment_equals_torchvision(version: str) -> None:
     transform = TrivialAugmentWide() if version == "v1" else v2.TrivialAugmentWide()
     for size in SIZES:
-        results = check([trivial_augment_step(transform, version, size)], transform, [size], seeds=400)
+        results = check([policy_step(transform, size)], transform, [size], seeds=400)
         assert len(results) > 150
 
 
@@ -335,7 +267,7 @@ def test_trivial_augment_equals_torchvision(version: str) -> None:
 def test_auto_augment_equals_torchvision(version: str, policy: AutoAugmentPolicy) -> None:
     transform = (AutoAugment if version == "v1" else v2.AutoAugment)(policy)
     for size in SIZES:
-        check([auto_augment_step(transform, version, size)], transform, [size], seeds=200)
+        check([policy_step(transform, size)], transform, [size], seeds=200)
 
 
 # Random erasing: on the finished elements.
@@ -437,7 +369,7 @@ def test_a_whole_recipe_equals_torchvision() -> None:
 
 def test_counter_draws_give_each_sample_its_own_choices_and_reports_replay_them() -> None:
     steps, _ = usual_recipe()
-    steps = [*steps, (6, trivial_augment_step(TrivialAugmentWide(), "v1", (32, 32)))]
+    steps = [*steps, (6, policy_step(TrivialAugmentWide(), (32, 32)))]
     plan = make_placed_plan(steps, allow_variable_size=False)
     image = noise(90, 60)
     results = []

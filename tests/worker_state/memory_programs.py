@@ -201,18 +201,22 @@ def a_view_of_a_shared_tensor() -> Any:
 
 @MEMORY.program
 def values_of_multiprocessing() -> Any:
-    """Counts in mp.Value, mp.Array and a raw array, in all workers."""
+    """Counts in mp.Value, mp.Array and a raw array, in all workers, and sets an mp.Event under an mp.Lock."""
     value, counts = multiprocessing.Value("i", 0), multiprocessing.Array("d", NUM_SAMPLES)
     raw = multiprocessing.RawArray(ctypes.c_int, 8)
+    event, lock = multiprocessing.Event(), multiprocessing.Lock()
 
     def transform(index: int) -> Any:
         with value.get_lock():
             value.value += index
+        with lock:
+            if index == NUM_SAMPLES - 1:
+                event.set()
         counts[index] += 1.0
         raw[slot()] += 1
         return raw[slot()]
 
-    return Setting(Transformed(transform), after_epoch=lambda: (value.value, list(counts), list(raw)))
+    return Setting(Transformed(transform), after_epoch=lambda: (value.value, list(counts), list(raw), event.is_set()))
 
 
 @MEMORY.program
@@ -227,20 +231,6 @@ def an_array_on_shared_memory() -> Any:
         return float(was)
 
     return Setting(Transformed(transform), after_epoch=lambda: (cache, list(memory)))
-
-
-@MEMORY.program
-def an_event_and_a_queue() -> Any:
-    """Sets an mp.Event in a worker, and holds a lock of multiprocessing."""
-    event, lock = multiprocessing.Event(), multiprocessing.Lock()
-
-    def transform(index: int) -> Any:
-        with lock:
-            if index == NUM_SAMPLES - 1:
-                event.set()
-        return index
-
-    return Setting(Transformed(transform), after_epoch=event.is_set)
 
 
 @MEMORY.program

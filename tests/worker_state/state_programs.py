@@ -169,34 +169,6 @@ def a_recursive_structure() -> Any:
 
 
 @STATE.program
-def a_chain_of_three_thousand_objects() -> Any:
-    """Adds one element to a linked list in each sample."""
-
-    class Node:
-        def __init__(self, following: Any) -> None:
-            self.following = following
-
-    def length(node: Any) -> int:
-        count = 0
-        while node is not None:
-            count, node = count + 1, node.following
-        return count
-
-    class Data(Numbered):
-        def __init__(self) -> None:
-            super().__init__()
-            self.head: Any = None
-            for _ in range(3000):
-                self.head = Node(self.head)
-
-        def sample(self, index: int) -> Any:
-            self.head = Node(self.head)
-            return index, length(self.head)
-
-    return Data()
-
-
-@STATE.program
 def a_dict_keyed_by_objects() -> Any:
     """Uses a dict whose keys are compared by identity, and looks them up by the same objects."""
 

@@ -14,7 +14,7 @@ import torch
 from numbered import Numbered
 from parity_recipes import Views
 from PIL import Image, ImageFilter, ImageOps
-from program import Program, Setting, difference, new_folder, run
+from program import Program, Setting, difference, run
 from python_part_loader import torch_loader
 from recipes import MEAN, STD
 from torchvision import transforms
@@ -180,33 +180,6 @@ def albumentations_without_a_seed() -> Any:
     return Setting(Arrays(augmentation), {"worker_init_fn": begin})
 
 
-def mosaic() -> Any:
-    """Joins four images, three of them drawn from random, with scale and mirror from NumPy, and keeps their indices."""
-
-    class Mosaic(Images):
-        def __init__(self) -> None:
-            super().__init__(lambda image: np.asarray(image.resize((SIZE, SIZE))))
-            self.buffer: list[int] = []
-
-        def sample(self, index: int) -> Any:
-            self.buffer = [*self.buffer, index][-8:]
-            chosen = [index, *random.choices(self.buffer, k=2), random.randrange(len(self))]
-            random.shuffle(chosen)
-            canvas = np.full((2 * SIZE, 2 * SIZE, 3), 114, np.uint8)
-            middle = [int(random.uniform(SIZE // 2, 2 * SIZE - SIZE // 2)) for _ in range(2)]
-            for position, other in enumerate(chosen):
-                top, left = (position // 2) * middle[0], (position % 2) * middle[1]
-                tile = self.transform(self.image(other))[: 2 * SIZE - top, : 2 * SIZE - left]
-                canvas[top : top + len(tile), left : left + tile.shape[1]] = tile
-            gain = np.random.uniform(-1, 1, 3) * [0.015, 0.7, 0.4] + 1
-            canvas = np.clip(canvas * gain, 0, 255).astype(np.uint8)
-            if random.random() < 0.5:
-                canvas = np.fliplr(canvas)
-            return np.ascontiguousarray(canvas.transpose(2, 0, 1)), torch.tensor(chosen)
-
-    return Setting(Mosaic(), {"shuffle": True})
-
-
 def torchs_reproducibility_recipe() -> Any:
     """Seeds random and NumPy with torch.initial_seed() in worker_init_fn; the loader has a generator."""
 
@@ -285,26 +258,6 @@ def a_table_of_pandas() -> Any:
     return Setting(Rows(), {"shuffle": True})
 
 
-def arrays_of_hdf5() -> Any:
-    """Arrays in a file of h5py, opened lazily by each worker."""
-    h5py = pytest.importorskip("h5py")
-    path = new_folder() / "images.h5"
-    with h5py.File(path, "w") as file:
-        file["images"] = np.random.RandomState(1).randint(0, 256, (NUM_IMAGES, SIZE, SIZE, 3), np.uint8)
-
-    class Stored(Images):
-        def __init__(self) -> None:
-            super().__init__(pipeline(WithChance(0.5, RandomRadiusBlur())))
-            self.images: Any = None
-
-        def image(self, index: int) -> Image.Image:
-            if self.images is None:
-                self.images = h5py.File(path, "r")["images"]
-            return Image.fromarray(self.images[index])
-
-    return Setting(Stored(), {"shuffle": True})
-
-
 RECIPES = {
     recipe.__name__: recipe
     for recipe in [
@@ -314,12 +267,10 @@ RECIPES = {
         timm_augmix,
         albumentations_compose,
         albumentations_without_a_seed,
-        mosaic,
         torchs_reproducibility_recipe,
         mixup_and_cutmix,
         lightning_data_module,
         a_table_of_pandas,
-        arrays_of_hdf5,
     ]
 }
 # So that `make test`, which takes six cases of a function, runs every recipe.
