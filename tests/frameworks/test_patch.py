@@ -14,6 +14,7 @@ import recipes
 import torch
 from children import RunChild
 from framework_recipes import Drawing
+from made_samples import in_threads
 from torch.utils.data import DataLoader as ImportedBefore
 from torch.utils.data import TensorDataset
 from torchvision.datasets import ImageFolder
@@ -213,16 +214,12 @@ def test_a_patch_holds_in_every_thread() -> None:
 def test_threads_that_patch_at_once_leave_nothing_behind() -> None:
     errors: list[bool] = []
 
-    def work() -> None:
+    def work(_: int) -> None:
         for _ in range(200):
             with fastload.patch_torch():
                 errors.append(not is_exchanged())
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(4, work)
     assert len(errors) == 800
     assert not any(errors)
     assert not is_exchanged()

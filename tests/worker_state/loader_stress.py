@@ -184,7 +184,7 @@ class _Actor(threading.Thread):
 def assert_case(seed: int) -> None:
     """Runs one case. Raises AssertionError, or what a thread raised."""
     prepare()
-    before = _module_attributes()
+    before = module_attributes()
     random.seed(seed)
     np.random.seed(seed % 2**32)
     mine = random.Random(seed), np.random.RandomState(seed % 2**32)
@@ -204,15 +204,18 @@ def assert_case(seed: int) -> None:
     end_workers()
     assert random.getstate() == mine[0].getstate()
     assert str(np.random.get_state()) == str(mine[1].get_state())
-    after = _module_attributes()
+    after = module_attributes()
     assert {name for name in before if before[name] is not after[name]} == set()
     num_kept = sum(type(item) in (ThreeGenerators, Arrays, Shards) for item in gc.get_objects())
     assert num_kept <= 20, f"{num_kept} data sets of loaders that have ended"
 
 
-def _module_attributes() -> dict[str, Any]:
-    modules = {"random": random, "numpy.random": np.random}
-    found = {f"{name}.{key}": value for name, module in modules.items() for key, value in vars(module).items()}
-    methods = {f"random.Random.{name}": getattr(random.Random, name) for name in ("random", "seed", "getstate")}
-    inner = {"type of random._inst": type(random._inst), "bit generator": np.random.mtrand._rand._bit_generator}
-    return {**found, **methods, **inner}
+def module_attributes() -> dict[str, Any]:
+    """Returns what the names in random and numpy.random stand for, and the hidden objects' classes."""
+    hidden, legacy = random._inst, np.random.mtrand._rand  # type: ignore[attr-defined]
+    homes = {"random": random, "random.Random": random.Random, "numpy.random": np.random, "mtrand": np.random.mtrand}
+    return {
+        **{f"{home}.{name}": value for home, owner in homes.items() for name, value in vars(owner).items()},
+        **{f"attribute {name}": None for name in vars(hidden)},
+        **{"class of random": type(hidden), "class of numpy": type(legacy), "bit generator": legacy._bit_generator},
+    }

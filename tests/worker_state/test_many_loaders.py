@@ -18,6 +18,8 @@ from child_loader import python_part_threads, wait_for
 from children import RunChild
 from flat_values import flat
 from forked import in_fork
+from loader_stress import module_attributes
+from made_samples import in_threads
 from numbered import NUM_SAMPLES, Numbered
 from program import Transformed, batches, seed_all, states
 from python_part_loader import torch_loader
@@ -170,14 +172,7 @@ def test_loaders_in_the_users_threads_see_their_own_numbers() -> None:
     expected = [epochs_of(torch_loader, number) for number in range(3)]
     before = states()
     found: dict[int, Any] = {}
-    threads = [
-        threading.Thread(target=lambda number=number: found.update({number: epochs_of(fastload.DataLoader, number)}))
-        for number in range(3)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(3, lambda number: found.update({number: epochs_of(fastload.DataLoader, number)}))
     assert [found[number] for number in range(3)] == expected
     assert states() == before
 
@@ -222,25 +217,13 @@ def in_child(module: str, call: str) -> str:
     return f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import {module}; {module}.{call}"
 
 
-def names_and_types() -> dict[str, Any]:
-    """Returns the objects that the names in random and numpy.random stand for, and the hidden objects' classes."""
-    hidden, legacy = random._inst, np.random.mtrand._rand  # type: ignore[attr-defined]
-    return {
-        **{f"random.{name}": value for name, value in vars(random).items()},
-        **{f"numpy.random.{name}": value for name, value in vars(np.random).items()},
-        **{f"numpy.random.mtrand.{name}": value for name, value in vars(np.random.mtrand).items()},
-        **{f"attribute {name}": None for name in vars(hidden)},
-        **{"class of random": type(hidden), "class of numpy": type(legacy), "bit generator": legacy._bit_generator},
-    }
-
-
 def changed_names() -> list[str]:
-    now = names_and_types()
+    now = module_attributes()
     names = sorted(ORIGINAL.keys() | now.keys())
     return [name for name in names if "__warningregistry__" not in name and ORIGINAL.get(name) is not now.get(name)]
 
 
-ORIGINAL = names_and_types()
+ORIGINAL = module_attributes()
 
 
 def assert_as_they_were() -> None:
