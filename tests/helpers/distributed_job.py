@@ -34,6 +34,14 @@ import fastload
 EPOCHS = 3
 
 
+def epochs_of(loader: Any, sampler: DistributedSampler[Any]) -> list[Any]:
+    epochs = []
+    for epoch in range(EPOCHS):
+        sampler.set_epoch(epoch)
+        epochs.append([[digest(images), labels.tolist()] for images, labels in loader])
+    return epochs
+
+
 def bad_samples(folder: str) -> dict[str, Any]:
     """Returns the same for a folder with missing and bad files that others replace, and the ledger's entries."""
     dataset = numbered_images(folder, training(32))
@@ -51,11 +59,7 @@ def bad_samples(folder: str) -> dict[str, Any]:
             else:
                 bad: dict[str, Any] = {"on_error": "replace", "max_errors": 1, "ledger": f"{ledgers}/bad.jsonl"}
                 loader = fastload.DataLoader(dataset, sampler=sampler, **arguments, **bad)
-            epochs = []
-            for epoch in range(EPOCHS):
-                sampler.set_epoch(epoch)
-                epochs.append([[digest(images), labels.tolist()] for images, labels in loader])
-            result[name] = epochs
+            result[name] = epochs_of(loader, sampler)
         (ledger,) = Path(ledgers).iterdir()
         result["ledger"] = [json.loads(line) for line in ledger.read_text().splitlines()]
         result["ledger's name"] = ledger.name
@@ -86,11 +90,7 @@ def loaders(folder: str) -> dict[str, Any]:
             torch.manual_seed(torch.distributed.get_rank())
             sampler = DistributedSampler(dataset, seed=5, drop_last=drop_last)
             loader = kind(dataset, batch_size=3, sampler=sampler, num_workers=2)
-            epochs = []
-            for epoch in range(EPOCHS):
-                sampler.set_epoch(epoch)
-                epochs.append([[digest(images), labels.tolist()] for images, labels in loader])
-            result[f"{name} {drop_last}"] = epochs
+            result[f"{name} {drop_last}"] = epochs_of(loader, sampler)
             if isinstance(loader, fastload.DataLoader):
                 result[f"native {drop_last}"] = loader.stats().samples_native
     return result

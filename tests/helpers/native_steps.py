@@ -110,6 +110,18 @@ def state_after(draws: _core.TorchDraws, seed: int) -> bytes:
     return state.tobytes()
 
 
+def check_drawn(
+    plan: _core.TransformPlan, transform: Callable[[Any], Any], image: Image.Image, seed: int, case: object = ""
+) -> bytes:
+    """Returns the result after asserting that it is torchvision's from this seed, as is the generator's state."""
+    torch.manual_seed(seed)
+    expected: bytes = transform(image).tobytes()
+    draws = native_draws(seed)
+    assert plan.apply(np.asarray(image), draws) == expected, (image.size, seed, case)
+    assert state_after(draws, seed) == torch.get_rng_state().numpy().tobytes(), (image.size, seed, case)
+    return expected
+
+
 def state_that_draws(words: NDArray[np.uint32]) -> torch.Tensor:
     """Makes a state of torch's CPU generator that gives these 623 words next, by undoing mt19937's last step."""
     words = words ^ (words >> np.uint32(18))

@@ -9,8 +9,7 @@ import parity_recipes
 import pytest
 import torch
 from lowered_transforms import FAMILIES, lowered
-from native_steps import extremes, faint, make_plan, native_draws, noise, plain, state_after
-from PIL import Image
+from native_steps import check_drawn, extremes, faint, make_plan, native_draws, noise, plain
 from torchvision.transforms import _functional_tensor as functions_v1
 from torchvision.transforms.v2.functional import _misc as functions_v2
 
@@ -129,14 +128,6 @@ def test_pixels_and_draws_equal_torchvisions(
     for name, make in list(PICTURES.items())[: 1 if is_slow else None]:
         for seed in range(1 if is_slow else 3):
             check_drawn(plan, transform, make(width, height), seed, name)
-
-
-def check_drawn(plan: Any, transform: Any, image: Image.Image, seed: int, name: str) -> None:
-    torch.manual_seed(seed)
-    expected = transform(image).tobytes()
-    draws = native_draws(seed)
-    assert plan.apply(np.asarray(image), draws) == expected, (name, seed)
-    assert state_after(draws, seed) == torch.get_rng_state().numpy().tobytes(), (name, seed)
 
 
 @both_families

@@ -16,6 +16,7 @@ from lowered_transforms import lowered, lowered_step
 from native_steps import (
     Step,
     always,
+    check_drawn,
     log_of,
     make_placed_plan,
     make_plan,
@@ -51,17 +52,8 @@ def check(
 ) -> set[bytes]:
     """Returns the results after asserting that all are equal to torchvision's."""
     plan = make_plan(steps)
-    results = set()
-    for size in sizes:
-        image = noise(*size)
-        for seed in range(seeds):
-            torch.manual_seed(seed)
-            expected = transform(image).tobytes()
-            draws = native_draws(seed)
-            assert plan.apply(np.asarray(image), draws) == expected, (size, seed)
-            assert state_after(draws, seed) == torch.get_rng_state().numpy().tobytes(), (size, seed)
-            results.add(expected)
-    return results
+    images = [noise(*size) for size in sizes]
+    return {check_drawn(plan, transform, image, seed) for image in images for seed in range(seeds)}
 
 
 # Flips, crops and nesting.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import multiprocessing
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -194,22 +193,3 @@ def test_samples_before_one_that_fails_are_asked_for_once(num_workers: int) -> N
         list(fastload.DataLoader(dataset, 4, num_workers=num_workers))
     assert dataset.asked.counts[:12] == [1] * 10 + [0] * 2, "the batch ends with the sample that fails"
     assert max(dataset.asked.counts) == 1
-
-
-@pytest.mark.parametrize("num_workers", [1, 2, 4])
-def test_a_batch_is_asked_for_in_order_in_one_thread(num_workers: int) -> None:
-    asked: dict[int, list[int]] = collections.defaultdict(list)  # kept by a class that workers share
-
-    class InThread(Numbered):
-        def sample(self, index: int) -> Any:
-            asked[threading.get_ident()].append(index)
-            info = get_worker_info()
-            assert info is not None
-            return index, info.id
-
-    batches = [tensor.tolist() for _, tensor in fastload.DataLoader(InThread(), 4, num_workers=num_workers)]
-    assert batches == [[number % num_workers] * len(ids) for number, ids in enumerate(batches)]
-    expected = [
-        [index for index in range(NUM_SAMPLES) if index // 4 % num_workers == worker] for worker in range(num_workers)
-    ]
-    assert sorted(asked.values()) == expected

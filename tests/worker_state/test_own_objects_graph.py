@@ -51,19 +51,6 @@ def test_a_dict_whose_attributes_are_its_keys_stays_so() -> None:
     assert copy.a == [1]
 
 
-def test_what_the_roots_have_in_common_is_one_object() -> None:
-    shared: list[int] = []
-    dataset, collate, _ = copies((Box(items=shared), Box(items=shared), None), 1)[0].roots
-    assert dataset.items is collate.items
-    assert dataset.items is not shared
-
-
-def test_workers_have_nothing_in_common_that_can_change() -> None:
-    one, other = copies((Box(items=[Box()]), None, None), 2)
-    assert one.roots[0].items is not other.roots[0].items
-    assert one.roots[0].items[0] is not other.roots[0].items[0]
-
-
 @pytest.mark.parametrize(
     ("wrap", "unwrap"),
     [

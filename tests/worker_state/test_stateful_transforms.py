@@ -80,17 +80,6 @@ def test_no_sample_is_wrong_with_one_to_eight_threads(transform: str) -> None:
         assert sum(not torch.equal(*pair) for pair in zip(mine, theirs, strict=True)) == 0, num_workers
 
 
-@pytest.mark.parametrize("num_workers", [1, 3])
-@pytest.mark.parametrize("transform", TRANSFORMS)
-def test_verify_finds_no_difference(transform: str, num_workers: int) -> None:
-    loaders = [
-        kind(data_of(transform), batch_size=4, num_workers=num_workers) for kind in (torch_loader, fastload.DataLoader)
-    ]
-    report = fastload.verify(*loaders)
-    assert report.is_equal, str(report)
-    assert report.samples_compared == NUM_SAMPLES
-
-
 class Remembering:
     """Writes each image to itself. If told so, a worker waits until another one has done the same."""
 
