@@ -12,7 +12,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
-import threading
 import weakref
 from collections.abc import Callable, Sequence
 from types import FunctionType
@@ -43,7 +42,13 @@ from fastload._pillow._decode_image import thread_decoder
 from fastload._planning._native_plans import tensor_of
 from fastload._process._interrupts import is_interrupt
 from fastload._process._originals import original_of, stand_ins
-from fastload._workers._native_draws import GeneratorDraws, UnknownDrawsError, uniform_rule, with_torch_exp
+from fastload._workers._native_draws import (
+    UnknownDrawsError,
+    thread_draws,
+    thread_generator,
+    uniform_rule,
+    with_torch_exp,
+)
 from fastload.transforms import _recognize
 from fastload.transforms._native_steps import NativeSteps, check_surroundings, native_runs
 from fastload.transforms._nodes import Node, expand, held_by
@@ -51,15 +56,6 @@ from fastload.transforms._stage import RunsInPythonError
 from fastload.transforms._user_code import code_of
 
 _Call = Callable[..., Any]
-
-
-class _ThreadState(threading.local):
-    """This thread's native draws from its generators."""
-
-    draws: GeneratorDraws | None = None
-
-
-_thread_state = _ThreadState()
 
 
 class _Segment:
@@ -132,8 +128,8 @@ class _Segment:
         rows = rows_of_thread() if self._makes_tensors and not is_gray else None
         try:
             plan = self._new_plan(steps) if steps else self._plan
-            draws = _thread_draws() if plan.is_random else None
-            generator = _thread_generator()
+            draws = thread_draws() if plan.is_random else None
+            generator = thread_generator()
             begin_draws = None if draws is None else functools.partial(draws.begin, generator)
             pixels = source.run(plan, begin_draws, None if rows is None else rows.place())
         except (StepsFailedError, MemoryError, ValueError):
@@ -168,18 +164,6 @@ def _mode_of(image: Any) -> str | None:
     """Returns the mode of an RGB or gray image of Pillow's own class; None for anything else."""
     mode = image.mode if type(image) in (Image.Image, JpegImageFile) else None
     return mode if mode in ("RGB", "L") else None
-
-
-def _thread_draws() -> GeneratorDraws:
-    if _thread_state.draws is None:
-        _thread_state.draws = GeneratorDraws()
-    return _thread_state.draws
-
-
-def _thread_generator() -> torch.Generator:
-    """Returns the generator from which torch draws in this thread."""
-    own = _native.thread_generators()
-    return torch.default_generator if own is None else own.torch
 
 
 class _Pipeline:

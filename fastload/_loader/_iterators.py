@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch.utils.data import BatchSampler
 from fastload import _native
 from fastload._decode_cache._cache import NoPixelsError, is_of_pixels
 from fastload._delivery._batch_memory import BatchMemory, HostMemory, StagedMemory
+from fastload._images._native_samples import NativeSamples
 from fastload._iteration._iterator import EpochIterator
 from fastload._iteration._maker import BatchMaker
 from fastload._iteration._settings import check_epoch, check_workers
@@ -22,9 +24,8 @@ from fastload._iteration.native._engine import EngineSettings, LoaderEngine
 from fastload._iteration.native._maker import NativeMaker
 from fastload._iteration.native._repairs import BatchRepairs
 from fastload._iteration.threads._caller_maker import CallerMaker
-from fastload._iteration.threads._dataset import DatasetPlan, make_dataset_fetcher
+from fastload._iteration.threads._fetcher import FetchPlan
 from fastload._iteration.threads._maker import WorkerMaker
-from fastload._iteration.threads._native_part_fetcher import NativePartFetcher
 from fastload._iteration.threads._thread_plan import ThreadPlan
 from fastload._loader._current import CurrentLoader
 from fastload._loader._explanation import explain_loader
@@ -37,6 +38,7 @@ from fastload._planning._verdicts import Mode
 from fastload._quarantine._guard import SampleGuard
 from fastload._quarantine._policy import check_policy
 from fastload._workers._init_fn import init_native_workers
+from fastload._workers._random_stream import SampleNaming
 from fastload.transforms._recognize import image_type
 
 
@@ -58,7 +60,7 @@ def new_iterator(now: CurrentLoader) -> Any:
     setup = now.setup(plan, checked_resume_point(progress.resumed, make_requirements, now.arguments.num_threads))
     if plan.mode is Mode.NATIVE:
         return _native_iterator(now, replace(setup, index_sampler=loader.batch_sampler))
-    return python_iterator(now, setup, is_tail=plan.mode is Mode.PARTLY_NATIVE)
+    return python_iterator(now, setup, begins_natively=plan.mode is Mode.PARTLY_NATIVE)
 
 
 def _check_plan(now: CurrentLoader, plan: LoaderPlan) -> None:
@@ -179,44 +181,45 @@ def _native_cache(now: CurrentLoader, plan: LoaderPlan) -> _native.DecodeCache |
 # ---- batches made in Python ------------------------------------------------------------------------------------------
 
 
-def python_iterator(now: CurrentLoader, setup: LoaderSetup, *, is_tail: bool) -> EpochIterator:
-    """Returns an iterator over batches made in Python; with `is_tail`, native code starts the samples."""
-    thread_plan = _tail_plan(now, setup) if is_tail else _dataset_plan(now, setup)
-    maker: BatchMaker
-    if setup.num_workers == 0:
-        maker = CallerMaker(thread_plan, now.kept.threads)
-    else:
-        maker = WorkerMaker(thread_plan, now.kept.threads)
+def python_iterator(now: CurrentLoader, setup: LoaderSetup, *, begins_natively: bool) -> EpochIterator:
+    """Returns an iterator over batches made in Python; with `begins_natively`, native code starts the samples."""
+    lock = None if setup.settings.thread_safe else now.kept.threads.dataset_lock(setup.code.dataset)
+    # Without workers, the calling thread decodes as the rest of the program does, without the cache.
+    cache = _native_cache(now, setup.plan) if begins_natively or setup.num_workers > 0 else None
+    code, naming = setup.code, SampleNaming()
+    if begins_natively:
+        samples, naming = _native_samples(now, setup, lock, cache)
+        code = code._replace(samples=samples)
+    policy = setup.settings.error_policy
+    fetch = FetchPlan(
+        is_batched=setup.is_batched,
+        drop_last=setup.drop_last,
+        rng=setup.settings.rng,
+        naming=naming,
+        counters=now.kept.threads.counters,
+        lock=lock,
+        make_guard=functools.partial(SampleGuard, policy, setup.candidates) if policy.is_active else None,
+        native_images=setup.settings.native_images,
+        cache=cache if setup.settings.native_images else None,
+    )
+    plan = ThreadPlan(setup, code, fetch)
+    threads = now.kept.threads
+    maker: BatchMaker = CallerMaker(plan, threads) if setup.num_workers == 0 else WorkerMaker(plan, threads)
     return EpochIterator(now.loader, setup, maker)
 
 
-def _tail_plan(now: CurrentLoader, setup: LoaderSetup) -> ThreadPlan:
-    """Returns the plan for samples that native code starts and Python finishes."""
-    keeps_pixels = is_of_pixels(now.cache_setting(setup.plan))
-    part = setup.plan.native_part(image_type(), keeps_pixels=keeps_pixels)
-    cache = _native_cache(now, setup.plan)
-    code = setup.code._replace(
-        python_part=part.lowered.python_part,
-        transform=part.source.transform,
-        target_transform=part.source.target_transform,
+def _native_samples(
+    now: CurrentLoader,
+    setup: LoaderSetup,
+    lock: AbstractContextManager[Any] | None,
+    cache: _native.DecodeCache | None,
+) -> tuple[NativeSamples, SampleNaming]:
+    """Returns the samples that native code begins, and the names by which their draws know them."""
+    source, transform = setup.plan.source, setup.plan.transform
+    assert source is not None, "a partly native loader is lowered"
+    assert transform is not None
+    part = setup.plan.native_part(image_type(), keeps_pixels=is_of_pixels(now.cache_setting(setup.plan)))
+    samples = NativeSamples(
+        part, transform.python_part, source.transform, source.target_transform, lock=lock, cache=cache
     )
-    make_fetcher = functools.partial(NativePartFetcher, _fetching(now, setup, cache), part.without_code())
-    return ThreadPlan(setup, "tail", code, make_fetcher, part.python_position, _images_cache(setup, cache))
-
-
-def _dataset_plan(now: CurrentLoader, setup: LoaderSetup) -> ThreadPlan:
-    # Without workers, the calling thread decodes as the rest of the program does, without the cache.
-    cache = _native_cache(now, setup.plan) if setup.num_workers > 0 else None
-    make_fetcher = functools.partial(make_dataset_fetcher, _fetching(now, setup, cache))
-    return ThreadPlan(setup, "python", setup.code, make_fetcher, 0, _images_cache(setup, cache))
-
-
-def _images_cache(setup: LoaderSetup, cache: _native.DecodeCache | None) -> _native.DecodeCache | None:
-    return cache if setup.settings.native_images else None
-
-
-def _fetching(now: CurrentLoader, setup: LoaderSetup, cache: _native.DecodeCache | None) -> DatasetPlan:
-    threads, policy = now.kept.threads, setup.settings.error_policy
-    make_guard = functools.partial(SampleGuard, policy, setup.candidates) if policy.is_active else None
-    lock = None if setup.settings.thread_safe else threads.dataset_lock(setup.code.dataset)
-    return DatasetPlan(setup.is_batched, setup.drop_last, threads.counters, lock, make_guard, cache)
+    return samples, SampleNaming(transform.native_count, part.source.file)

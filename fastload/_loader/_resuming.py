@@ -316,7 +316,7 @@ def _losses(now: CurrentLoader) -> Iterator[str]:
             yield "contains the data set's own state as all workers have left it: with copy=False they share it"
         yield "lacks the generators that the data set and transforms hold: with copy=False all workers share them"
         return
-    for path in unread_generators(tuple(now.arguments.code), NAMES):
+    for path in unread_generators(now.arguments.code.roots, NAMES):
         yield f"is not exact: {path}, a generator whose state cannot be read"
 
 

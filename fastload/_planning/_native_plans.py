@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -72,33 +72,26 @@ def tensor_of(pixels: NDArray[np.uint8], form: SampleForm, image_type: type[torc
 
 @dataclass(frozen=True)
 class NativePartPlan:
-    """The shared data of an iteration's threads if native code begins the samples and the user's own Python ends them.
+    """The native part of samples that the user's own Python completes. Refers to none of the user's objects.
 
     Attributes:
         source: The dataset as arrays.
         transform: The native steps and their final form; with first_steps, the steps after those.
-        lowered: The transform from which the steps were lowered, including the transforms that Python goes on with.
+        form: The form of the native part's results.
+        is_decoding_only: Whether there are no native steps, and the result is an image.
         image_type: torchvision's tv_tensors.Image if the native part ends in one.
         max_pixels: Larger images are left to Pillow.
         is_native_jpeg_exact: False leaves every file to Pillow.
+        draws_as_torch: As in NativePlan.
         first_steps: As in NativePlan.
     """
 
     source: LoweredSource
     transform: _native.TransformPlan
-    lowered: LoweredTransform
+    form: SampleForm
+    is_decoding_only: bool
     image_type: type[torch.Tensor] | None
     max_pixels: int
     is_native_jpeg_exact: bool
+    draws_as_torch: bool
     first_steps: _native.FirstSteps | None = None
-
-    @property
-    def python_position(self) -> int:
-        """The position in the user's pipeline of the first transform that runs in Python."""
-        stages = self.lowered.stages
-        return next((position for position, stage in enumerate(stages) if stage.problem is not None), len(stages))
-
-    def without_code(self) -> NativePartPlan:
-        """Returns the plan without the user's objects, of which each worker has its own."""
-        source = replace(self.source, transforms=(), target_transform=None, _checks=())
-        return replace(self, source=source, lowered=replace(self.lowered, python_part=(), stages=(), views=()))

@@ -121,12 +121,14 @@ class LoaderPlan:
         channels_last = is_image or form.is_interleaved
         first, size, (others,) = _cut((self.transform,)) if keeps_pixels else (None, None, (self.transform,))
         return NativePartPlan(
-            self.source,
+            self.source.without_code(),
             self._transform_plan(others, is_image, channels_last, allow_variable_size=True, source_size=size),
-            self.transform,
-            image_type,
-            _pillow.pillow_info().max_pixels,
-            _pillow.native_jpeg_is_exact().is_exact,
+            form,
+            is_decoding_only=is_image and not self.transform.steps,
+            image_type=image_type,
+            max_pixels=_pillow.pillow_info().max_pixels,
+            is_native_jpeg_exact=_pillow.native_jpeg_is_exact().is_exact,
+            draws_as_torch=self.rng == "torch",
             first_steps=first,
         )
 

@@ -23,9 +23,11 @@ class WorkerGenerators(_native.ThreadGenerators):
         random: A random.Random.
         numpy: A numpy.random.RandomState whose bit generator has the class of the process's.
         torch: A torch.Generator of the CPU.
+        counter: Seed, epoch, file and number of the current sample, from which native code draws with rng="sample".
     """
 
     def __init__(self, base_seed: int, worker_id: int) -> None:
+        self.counter = (0, 0, 0, 0)
         seed = base_seed + worker_id
         super().__init__(
             random.Random(seed),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import threading
 from collections.abc import Iterable
 from typing import Any
 
@@ -137,3 +138,23 @@ class GeneratorDraws:
         """Advances `generator` past the numbers drawn since `begin`."""
         self._draws.store(self._bytes)
         generator.set_state(self._state)
+
+
+class _ThisThread(threading.local):
+    draws: GeneratorDraws | None = None
+
+
+_this_thread = _ThisThread()
+
+
+def thread_draws() -> GeneratorDraws:
+    """Returns the calling thread's native draws. Raises UnknownDrawsError as GeneratorDraws does."""
+    if _this_thread.draws is None:
+        _this_thread.draws = GeneratorDraws()
+    return _this_thread.draws
+
+
+def thread_generator() -> torch.Generator:
+    """Returns the generator from which torch draws in the calling thread."""
+    own = _native.thread_generators()
+    return torch.default_generator if own is None else own.torch

@@ -5,17 +5,14 @@ from __future__ import annotations
 import hashlib
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
-from fastload import _native
 from fastload._workers._generators import WorkerGenerators, drawing
 from fastload._workers._held_generators import seed_held
-from fastload._workers._native_draws import GeneratorDraws
 from fastload._workers._torch_draws import TakeGenerator
 
 
@@ -36,6 +33,21 @@ class RandomKey(NamedTuple):
         return self.numbers[position] if self.numbers else None
 
 
+class SampleNaming(NamedTuple):
+    """The names by which the draws of rng="sample" know samples.
+
+    Attributes:
+        position: The position in the user's pipeline of the first transform that runs in Python.
+        file_of: Returns the number of a sample's file; None: a sample is known by its index.
+    """
+
+    position: int = 0
+    file_of: Callable[[int], int] | None = None
+
+    def name_of(self, sample: Any) -> Any:
+        return sample if self.file_of is None else self.file_of(operator.index(sample))
+
+
 class RandomStream(ABC):
     """The draws of one thread. Not thread-safe."""
 
@@ -44,11 +56,7 @@ class RandomStream(ABC):
 
     @abstractmethod
     def mode(self) -> AbstractContextManager[object]:
-        """Returns a context to enter while Python draws."""
-
-    @abstractmethod
-    def take_generator(self) -> torch.Generator:
-        """Returns the generator that Python draws from."""
+        """Returns a context to enter while samples are made."""
 
     @abstractmethod
     def begin_sample(self, key: RandomKey, sample: Any, number: int | None = None) -> None:
@@ -57,14 +65,6 @@ class RandomStream(ABC):
     @abstractmethod
     def begin_batch(self, key: RandomKey, samples: Any) -> None:
         """Starts the draws for the batch of `samples` as a whole."""
-
-    @abstractmethod
-    def native_draws(self) -> _native.DrawSource:
-        """Returns native draws from the stream's current state. The stream itself advances in `end_native_draws`."""
-
-    @abstractmethod
-    def end_native_draws(self) -> None:
-        """Advances the stream past the draws of the last `native_draws`."""
 
 
 class TorchStream(RandomStream):
@@ -78,74 +78,50 @@ class TorchStream(RandomStream):
     begins_with_sample = False
 
     def __init__(self, take_generator: TakeGenerator, *, is_of_process: bool) -> None:
-        self._take_generator = take_generator
         self._mode: AbstractContextManager[object] = nullcontext() if is_of_process else drawing(take_generator)
-        self._draws: GeneratorDraws | None = None
 
     def mode(self) -> AbstractContextManager[object]:
         return self._mode
-
-    def take_generator(self) -> torch.Generator:
-        return self._take_generator()
 
     def begin_sample(self, key: RandomKey, sample: Any, number: int | None = None) -> None:
         pass
 
     def begin_batch(self, key: RandomKey, samples: Any) -> None:
         pass
-
-    def native_draws(self) -> _native.DrawSource:
-        """Raises UnknownDrawsError: the installed torch draws in a way that native code does not know."""
-        if self._draws is None:
-            self._draws = GeneratorDraws()
-        return self._draws.begin(self._take_generator())
-
-    def end_native_draws(self) -> None:
-        assert self._draws is not None, "native_draws comes first"
-        self._draws.end(self._take_generator())
 
 
 class SampleStream(RandomStream):
     """Draws that depend only on (seed, epoch, sample), and on the draw's number if a sample may come more than once.
 
-    Native code draws from its counter. The generators that Python draws from are seeded for each sample, and for each
-    batch when it is collated.
+    Native code draws from the counter of the worker's generators. The generators that Python draws from are seeded for
+    each sample, and for each batch when it is collated.
 
     Args:
-        position: The position in the user's pipeline of the first transform that runs in Python.
+        naming: The names by which draws know the samples.
         generators: The worker's generators.
         held: The generators that its objects hold.
     """
 
-    def __init__(self, position: int, generators: WorkerGenerators, held: Sequence[Any]) -> None:
-        self._position = position
+    def __init__(self, naming: SampleNaming, generators: WorkerGenerators, held: Sequence[Any]) -> None:
+        self._naming = naming
         self._generators = generators
         self._held = held
         self._mode = drawing(lambda: generators.torch)  # not a method of this object: they would keep each other alive
-        self._counter = (0, 0, 0, 0)
 
     def mode(self) -> AbstractContextManager[object]:
         return self._mode
 
-    def take_generator(self) -> torch.Generator:
-        return self._generators.torch
-
     def begin_sample(self, key: RandomKey, sample: Any, number: int | None = None) -> None:
+        sample = self._naming.name_of(sample)
         index = _as_number(sample)
         if index is not None:
-            self._counter = (key.seed, key.epoch, index, number or 0)
-        name = _name([self._position, sample if index is None else index])
+            self._generators.counter = (key.seed, key.epoch, index, number or 0)
+        name = _name([self._naming.position, sample if index is None else index])
         self._seed(key, "sample", name + _text_of(() if number is None else (number,)))
 
     def begin_batch(self, key: RandomKey, samples: Any) -> None:
-        name = _name(samples if isinstance(samples, Sequence) else [samples])
-        self._seed(key, "batch", name + _text_of(key.numbers))
-
-    def native_draws(self) -> _native.DrawSource:
-        return _native.CounterDraws(*self._counter)
-
-    def end_native_draws(self) -> None:
-        pass
+        names = map(self._naming.name_of, samples if isinstance(samples, Sequence) else [samples])
+        self._seed(key, "batch", _name(list(names)) + _text_of(key.numbers))
 
     def _seed(self, key: RandomKey, what: str, name: bytes) -> None:
         # A hash, not a sum: sums of neighbouring samples and epochs would be equal.

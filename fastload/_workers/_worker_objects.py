@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from fastload import _native
@@ -21,21 +22,28 @@ class UserCode(NamedTuple):
         dataset: Asked for samples.
         collate_fn: Called with the list of samples, or with one sample if there are no batches.
         init_fn: worker_init_fn.
-        python_part: The transforms that finish a sample begun by native code.
-        transform: All transforms of such a sample.
-        target_transform: The transform of its label.
+        samples: Asked for samples instead of the data set; None: the data set makes them. A NativeSamples.
     """
 
     dataset: Any
     collate_fn: Callable[[Any], Any]
     init_fn: Callable[[int], None] | None = None
-    python_part: tuple[Callable[[Any], Any], ...] = ()
-    transform: Any = None
-    target_transform: Callable[[Any], Any] | None = None
+    samples: Any = None
+
+    @property
+    def roots(self) -> tuple[Any, ...]:
+        """The user's own objects, in the order of NAMES."""
+        samples = self.samples
+        own = (None,) * 3 if samples is None else (samples.python_part, samples.transform, samples.target_transform)
+        return (self.dataset, self.collate_fn, self.init_fn, *own)
+
+    def of_worker(self) -> UserCode:
+        """Returns the same objects with samples of a worker's own."""
+        return self if self.samples is None else self._replace(samples=replace(self.samples))
 
 
 _NO_CODE = UserCode(None, list)
-# The names of UserCode's attributes, as a user writes them.
+# The names that a user knows the objects of UserCode.roots by. Saved states have paths that begin with them.
 NAMES = ("dataset", "collate_fn", "worker_init_fn", "transforms", "transform", "target_transform")
 _lmdb = LmdbExchange(lambda: _native.thread_generators() is not None)
 
@@ -86,21 +94,21 @@ class WorkerObjects:
             return
         watch.begin()
         yield
-        if (text := watch.changes(tuple(self.code), NAMES)) is not None:
+        if (text := watch.changes(self.code.roots, NAMES)) is not None:
             warnings.warn(text, stacklevel=2)
 
 
 def make_worker_objects(code: UserCode, num_workers: int, *, copied: bool) -> list[WorkerObjects]:
     """Makes the objects of all workers, as the user's objects are now."""
     if not copied:
-        return [WorkerObjects(code, None) for _ in range(num_workers)]
+        return [WorkerObjects(code.of_worker(), None) for _ in range(num_workers)]
     own = copies(tuple(code), num_workers)
     return [WorkerObjects(code, each, is_watched=number == 0) for number, each in enumerate(own)]
 
 
 def warn_of_changing_globals(code: UserCode) -> None:
     """Warns of objects that the user's code finds by name and changes: worker threads share them, processes do not."""
-    if names := changed_by_name(tuple(code)):
+    if names := changed_by_name(code.roots):
         warnings.warn(
             f"{', '.join(names)}: the dataset's own code changes or draws from objects that it finds by name, as "
             "global variables. All worker threads share such an object, while torch's worker processes have one each. "
@@ -113,7 +121,7 @@ def sharing_rows(code: UserCode, *, copied: bool) -> list[str]:
     """Returns the rows of explain() on objects that all workers share."""
     if not copied:
         return [f"{'shared':<10} all objects: copy=False"]
-    found = shared_rows(tuple(code), NAMES)
+    found = shared_rows(code.roots, NAMES)
     rows = [f"{'shared':<10} {row.path} ({row.type_name}): {row.reason}; {row.remedy}" for row in found[:_MAX_ROWS]]
     if len(found) > _MAX_ROWS:
         rows.append(f"{'shared':<10} and {len(found) - _MAX_ROWS} more")

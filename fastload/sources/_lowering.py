@@ -78,6 +78,10 @@ class LoweredSource:
     def __len__(self) -> int:
         return len(self.table if self.index_map is None else self.index_map)
 
+    def without_code(self) -> LoweredSource:
+        """Returns the source without the user's objects."""
+        return replace(self, transforms=(), target_transform=None, _checks=())
+
     def is_current(self) -> bool:
         """Returns whether the data set still is what was lowered; if not, lower it again.
 

@@ -28,8 +28,8 @@ from user_datasets import (
 )
 
 import fastload
-from fastload._iteration.threads import _dataset_lock, _worker_group
-from fastload._iteration.threads._dataset_lock import lock_of
+from fastload._iteration.threads import _loader_threads, _worker_group
+from fastload._iteration.threads._loader_threads import lock_of
 
 
 @pytest.mark.parametrize("num_workers", [0, 1, 2, 3])
@@ -360,12 +360,12 @@ def test_locks_of_datasets_are_told_apart_by_identity_and_end_with_them() -> Non
 
     first, second = Equal(), Equal()
     gc.collect()
-    num_before = len(_dataset_lock._locks)
+    num_before = len(_loader_threads._locks)
     assert lock_of(first) is lock_of(first)
     assert lock_of(first) is not lock_of(second)
     del first, second
     gc.collect()
-    assert len(_dataset_lock._locks) <= num_before  # other tests' locks may end meanwhile
+    assert len(_loader_threads._locks) <= num_before  # other tests' locks may end meanwhile
 
 
 @pytest.mark.parametrize("kind", [WithSampleLists, lambda: Subset(WithSampleLists(), range(NUM_SAMPLES))])

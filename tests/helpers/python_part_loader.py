@@ -31,7 +31,7 @@ class PythonPartLoader(fastload.DataLoader[Any]):
         assert sum(stage.problem is None for stage in lowered.stages) == self.num_native, lowered.stages
         plan = LoaderPlan((), self.rng, source, lowered)
         now = CurrentLoader(self)
-        return python_iterator(now, now.setup(plan, None), is_tail=True)
+        return python_iterator(now, now.setup(plan, None), begins_natively=True)
 
 
 def torch_loader(dataset: Dataset[Any], **arguments: Any) -> torch.utils.data.DataLoader[Any]:

@@ -15,7 +15,7 @@ import torch
 from fastload._iteration._fingerprint import fingerprint_of_loader
 from fastload._iteration._maker import EpochStart, MadeBatch, Request, StateBefore, TorchValues, WorkerStates
 from fastload._iteration._saved_state import Way
-from fastload._iteration.threads._dataset import IterableFetcher
+from fastload._iteration.threads._dataset import IterableFetcher, make_fetcher
 from fastload._iteration.threads._fetcher import EndOfStreamError
 from fastload._iteration.threads._loader_threads import LoaderThreads
 from fastload._iteration.threads._made_batch import PythonBatch
@@ -29,7 +29,7 @@ from fastload._resume._generators import ProgramReplay
 from fastload._workers._exchanges import exchanged
 from fastload._workers._generators import WorkerGenerators
 from fastload._workers._objects import held_generators
-from fastload._workers._random_stream import RandomKey, RandomStream, SampleStream, TorchStream
+from fastload._workers._random_stream import RandomKey, RandomStream, TorchStream
 from fastload._workers._torch_globals import generator_of_thread
 from fastload._workers._worker_objects import WorkerObjects
 
@@ -84,8 +84,8 @@ class CallerMaker:
         if self._generators is None:
             stream = TorchStream(generator_of_thread, is_of_process=True)
         else:
-            stream = SampleStream(plan.position, self._generators, held_generators(tuple(plan.code)))
-        self._fetcher = plan.make_fetcher(stream, None, plan.code)
+            stream = plan.fetch.sample_stream(self._generators, held_generators(tuple(plan.code)))
+        self._fetcher = make_fetcher(plan.fetch, stream, plan.code)
         self._position = None if draws is None else WorkerPosition(draws, self._fetcher, self._replaying)
         self._start: GeneratorSnapshot | None = None  # the position at which the epoch began, if it is known
         # The request that was submitted last, and whether its batch is still to come: set in one step.

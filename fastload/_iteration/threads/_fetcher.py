@@ -1,43 +1,115 @@
-"""Base class of the fetchers, which make a thread's batches."""
+"""Batches of a user's data set, made as torch's fetchers make them: what map-style and iterable ones have in common."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+import contextlib
+import operator
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
+from torch.utils.data import default_collate
+
+from fastload import _native
+from fastload._images._batch_rows import BatchRows, rows_of_thread
+from fastload._iteration.threads._counters import ThreadCounters
+from fastload._iteration.threads._task import AbandonedError
 from fastload._quarantine._failure import Account
-from fastload._resume._user_state import UserState
-from fastload._workers._random_stream import RandomKey, RandomStream
+from fastload._quarantine._guard import SampleGuard
+from fastload._resume._user_state import UserState, loaded
+from fastload._workers._generators import WorkerGenerators
+from fastload._workers._random_stream import RandomKey, RandomStream, SampleNaming, SampleStream
 from fastload._workers._worker_objects import UserCode
+
+NO_LOCK = contextlib.nullcontext()
 
 
 class EndOfStreamError(Exception):
     """The iterable dataset has no more samples for this worker."""
 
 
-class BatchFetcher(Protocol):
-    """Makes batches and draws from one random stream. Not thread-safe."""
+@dataclass(frozen=True)
+class FetchPlan:
+    """The way in which all workers of an iteration make batches.
+
+    Refers to none of the user's objects: Note [references between threads and workers].
+
+    Attributes:
+        is_batched: Whether the sampler gives lists.
+        drop_last: Whether incomplete last batches of an iterable dataset are dropped.
+        rng: "torch": each worker draws as torch's would; "sample": draws depend on the sample alone.
+        naming: The names of the samples for rng="sample".
+        counters: The counters to add to.
+        lock: Held while the dataset is asked; None: several threads may ask it at once.
+        make_guard: Makes a worker's guard, which replaces bad samples or leaves them out; None: a bad sample raises.
+        native_images: Whether JPEG files that the user's code opens with Pillow in a worker are decoded natively.
+        cache: Cache of these images; None: none is kept.
+    """
+
+    is_batched: bool
+    drop_last: bool
+    rng: str
+    naming: SampleNaming
+    counters: ThreadCounters
+    lock: AbstractContextManager[Any] | None
+    make_guard: Callable[[], SampleGuard] | None
+    native_images: bool
+    cache: _native.DecodeCache | None
+
+    def sample_stream(self, generators: WorkerGenerators, held: list[Any]) -> SampleStream:
+        """Returns the stream of rng="sample" for a worker with these generators, whose objects hold others."""
+        return SampleStream(self.naming, generators, held)
+
+
+class BatchFetcher(ABC):
+    """Makes the batches of one worker. Not thread-safe.
+
+    Args:
+        plan: The way in which all workers make them.
+        stream: The worker's draws.
+        code: The user's objects.
+
+    Attributes:
+        is_of_stream: Whether the samples come from an iterator.
+    """
+
+    is_of_stream: ClassVar[bool]
+
+    def __init__(self, plan: FetchPlan, stream: RandomStream, code: UserCode) -> None:
+        self._plan = plan
+        self._stream = stream
+        self._code = code
+        self._num_loaded = 0
+        is_listed = plan.is_batched and plan.make_guard is None and code.collate_fn is default_collate
+        # The rows of the worker, if default_collate gets the samples in a list that nothing else has.
+        self._rows: BatchRows | None = rows_of_thread() if is_listed else None
 
     @property
-    def is_of_stream(self) -> bool:
-        """Whether the samples come from an iterator."""
-
-    @property
+    @abstractmethod
     def is_stateful(self) -> bool:
         """Whether the data set or its iterator has a state of its own."""
 
+    @abstractmethod
     def user_state(self) -> UserState:
         """Returns the states of the data set and its iterator, or the error that they raised."""
 
     def load_dataset(self, state: Any, field: str) -> None:
         """Loads `state` into the data set; `field` is the prefix of the state's keys. Raises StateError."""
+        with self._asking():
+            loaded(self._code.dataset, state, f"{field}dataset_state")
 
+    @abstractmethod
     def load_iterator(self, user: UserState, field: str) -> None:
         """Loads the iterator's part of `user` into the iterator that begin_epoch() made, as load_dataset() does."""
 
+    @abstractmethod
     def begin_epoch(self, key: RandomKey, epoch: int) -> None:
         """Asks a stream's data set for an iterator. If that raises, the error comes instead of the first batch."""
 
+    @abstractmethod
     def fetch(self, indices: Any, key: RandomKey, epoch: int, is_abandoned: Callable[[], bool]) -> Any:
         """Makes a whole batch, or one sample if the loader does not batch.
 
@@ -53,9 +125,48 @@ class BatchFetcher(Protocol):
             Exception: Whatever the dataset and collate_fn raise.
         """
 
+    @abstractmethod
     def take_account(self) -> Account | None:
         """Returns the account of the samples since the last call; None: bad samples are not replaced or left out."""
 
+    @contextlib.contextmanager
+    def _asking(self) -> Iterator[None]:
+        """Holds the lock and sets the random stream while code of the data set runs."""
+        with self._plan.lock or NO_LOCK, self._stream.mode():
+            yield
 
-# Makes a worker's fetcher from its random stream, its number (None: the caller does the work) and the user's code.
-FetcherFactory = Callable[[RandomStream, "int | None", UserCode], BatchFetcher]
+    def _add_counts(self, begin: float) -> None:
+        """Adds the samples that were loaded since the time `begin` to the counters."""
+        number, self._num_loaded = self._num_loaded, 0
+        seconds = time.perf_counter() - begin
+        self._plan.counters.add({"samples_python": number, "stage_seconds": {"dataset": seconds}})
+
+    def _wanted(self, indices: Any, is_abandoned: Callable[[], bool]) -> Iterator[Any]:
+        """Yields each index of a batch when its sample is begun.
+
+        Raises:
+            AbandonedError: The batch is not wanted any more.
+        """
+        if self._rows is not None:
+            self._rows.begin_batch(operator.length_hint(indices))
+        for index in indices:
+            if is_abandoned():
+                raise AbandonedError
+            if self._rows is not None:
+                self._rows.begin_sample()
+            yield index
+
+    def _collated(self, samples: list[Any]) -> Any:
+        """Returns the batch of the one item of `samples`, which it takes out: a list, or a sample without batching."""
+        begin = time.perf_counter()
+        try:
+            with self._stream.mode():
+                return self._code.collate_fn(samples.pop()) if self._rows is None else self._rows.collate(samples)
+        except StopIteration as error:
+            raise silent_end("collate_fn") from error
+        finally:
+            self._plan.counters.add({"stage_seconds": {"collate": time.perf_counter() - begin}})
+
+
+def silent_end(what: str) -> RuntimeError:
+    return RuntimeError(f"{what} raised StopIteration, which would end the epoch silently")

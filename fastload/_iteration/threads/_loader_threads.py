@@ -1,13 +1,15 @@
-"""A loader's record of its iterations in threads."""
+"""A loader's record of its iterations in threads, and the locks that all loaders share."""
 
 from __future__ import annotations
 
+import os
+import threading
+import weakref
 from contextlib import AbstractContextManager
 from typing import Any
 
 from fastload._images._array_dataset import innermost
 from fastload._iteration.threads._counters import ThreadCounters
-from fastload._iteration.threads._dataset_lock import lock_of
 from fastload._iteration.threads._worker_group import WorkerGroup
 from fastload._process._exit import LiveObjects
 from fastload._workers._worker_objects import UserCode, warn_of_changing_globals
@@ -63,3 +65,22 @@ class LoaderThreads:
         held = sum(group.memory.bytes_held for group in running)
         now = {"batches_in_flight": len(pending), "queue_depth": depth, "bytes_held": held}
         return {**self.counters.snapshot(), **now}
+
+
+# The keys are identities: different data sets may be equal, and many have no hash.
+_locks: dict[int, tuple[weakref.ref[Any], threading.RLock]] = {}
+
+
+def lock_of(item: Any) -> threading.RLock:
+    """Returns the lock of `item`, the same one as long as `item` lives.
+
+    Raises:
+        TypeError: `item` cannot be weakly referenced.
+    """
+    number = id(item)
+    reference = weakref.ref(item, lambda _: _locks.pop(number, None))
+    return _locks.setdefault(number, (reference, threading.RLock()))[1]  # atomic
+
+
+# In a child, a lock may be held by a thread of the parent, which the child does not have.
+os.register_at_fork(after_in_child=_locks.clear)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fastload import _native
 from fastload._iteration._saved_state import Way
 from fastload._iteration._setup import LoaderSetup
-from fastload._iteration.threads._fetcher import FetcherFactory
+from fastload._iteration.threads._fetcher import FetchPlan
 from fastload._resume._user_state import is_stateful
 from fastload._workers._worker_objects import UserCode
 
@@ -18,24 +17,23 @@ class ThreadPlan:
 
     Attributes:
         setup: The loader's arguments and what follows from them.
-        way: The way in which batches are made, as states name it.
-        code: The user's code.
-        make_fetcher: Makes the fetcher of each thread.
-        position: Index of the first transform of the user's pipeline that runs in Python.
-        cache: Cache of images that are decoded natively; None: none is kept.
+        code: The user's code, and the samples that native code begins.
+        fetch: The way in which each worker makes batches of them.
     """
 
     setup: LoaderSetup
-    way: Way
     code: UserCode
-    make_fetcher: FetcherFactory
-    position: int
-    cache: _native.DecodeCache | None
+    fetch: FetchPlan
+
+    @property
+    def way(self) -> Way:
+        """The way in which batches are made, as states name it."""
+        return "python" if self.code.samples is None else "tail"
 
     @property
     def rng(self) -> str:
         """The loader's argument `rng`: "torch" or "sample"."""
-        return self.setup.settings.rng
+        return self.fetch.rng
 
     @property
     def has_states(self) -> bool:

@@ -18,7 +18,6 @@ from typing import Any
 
 import torch
 
-from fastload import _native
 from fastload._delivery._device import leave_captures_alone
 from fastload._delivery._thread_order import DeviceOrder
 from fastload._errors import StateError
@@ -26,9 +25,9 @@ from fastload._images._batch_rows import BatchRows, batch_rows
 from fastload._images._hand_over import make_pixels
 from fastload._images._opener import native_images
 from fastload._images._tally import ImageTally
-from fastload._iteration.threads._counters import ThreadCounters
-from fastload._iteration.threads._fetcher import BatchFetcher, EndOfStreamError, FetcherFactory
-from fastload._iteration.threads._gil_watch import GilWatch
+from fastload._iteration.threads._counters import GilWatch
+from fastload._iteration.threads._dataset import make_fetcher
+from fastload._iteration.threads._fetcher import BatchFetcher, EndOfStreamError, FetchPlan
 from fastload._iteration.threads._resume_point import ResumePoint, WorkerPosition
 from fastload._iteration.threads._task import AbandonedError, Task
 from fastload._iteration.threads._worker_draws import GeneratorSnapshot, WorkerDraws, WorkerStart
@@ -38,7 +37,7 @@ from fastload._workers._collate_memory import CollateMemory, WorkerMemory
 from fastload._workers._exchanges import exchanged
 from fastload._workers._generators import WorkerGenerators
 from fastload._workers._inherited import ThreadState, own_context
-from fastload._workers._random_stream import RandomStream, SampleStream, TorchStream
+from fastload._workers._random_stream import RandomStream, TorchStream
 from fastload._workers._torch_globals import WorkerGlobals, set_worker_globals, worker_info
 from fastload._workers._worker_error import WorkerProblem, as_worker_raises
 from fastload._workers._worker_objects import WorkerObjects
@@ -59,33 +58,23 @@ class WorkerPlan:
     """The settings and objects that the workers of an iterator share.
 
     Attributes:
-        make_fetcher: Makes the fetcher of each worker.
+        fetch: The way in which each worker makes batches.
         num_workers: At least 1.
         base_seed: The iteration's base seed.
-        rng: "torch": each worker draws as torch's would; "sample": draws depend on the sample alone.
-        position: Index of the first transform of the user's pipeline that runs in Python; for rng="sample".
         pin: Called with each batch; None: batches stay in pageable memory.
         order: The order of work on a device.
-        counters: The counters to add to.
         set_device: Makes the device of the thread that iterates the current one; None: there is none.
-        native_images: Whether JPEG files that the user's code opens with Pillow are decoded natively.
-        cache: Cache of these images; None: none is kept.
         memory: Memory for batches.
         is_in_order: Whether a batch depends on the batches that its worker made before.
         resume_point: The resume point of each worker; None: nothing is resumed.
     """
 
-    make_fetcher: FetcherFactory
+    fetch: FetchPlan
     num_workers: int
     base_seed: int
-    rng: str
-    position: int
     pin: Callable[[Any], Any] | None
     order: DeviceOrder
-    counters: ThreadCounters
     set_device: Callable[[], Any] | None
-    native_images: bool
-    cache: _native.DecodeCache | None
     memory: CollateMemory
     is_in_order: bool
     resume_point: tuple[ResumePoint, ...] | None = None
@@ -129,7 +118,8 @@ class Worker:
         info = worker_info(number, plan.num_workers, plan.base_seed + number, own.code.dataset, self.generators)
         self._memory = WorkerMemory(plan.memory)
         self.globals = WorkerGlobals(info, self.generators.torch, self._memory)
-        self.gil_watch = GilWatch(plan.counters)
+        self.counters = plan.fetch.counters
+        self.gil_watch = GilWatch(self.counters)
         self._plan = plan
         self._own = own
         self._is_group_ending = is_abandoned
@@ -147,9 +137,9 @@ class Worker:
                 plan.set_device()
             until_end.enter_context(_event_loop())
             until_end.enter_context(exchanged())
-            if plan.native_images:
+            if plan.fetch.native_images:
                 until_end.enter_context(native_images(self._images))
-                until_end.enter_context(keeping(plan.cache))
+                until_end.enter_context(keeping(plan.fetch.cache))
                 until_end.enter_context(batch_rows(BatchRows(self._memory.buffer)))
             self._own.enter()
             stream = self._make_stream()
@@ -157,7 +147,7 @@ class Worker:
             if code.init_fn is not None:
                 with self.generators.entered(), stream.mode():
                     code.init_fn(self.number)
-            fetcher = self._own.fetcher = plan.make_fetcher(stream, self.number, code)
+            fetcher = self._own.fetcher = make_fetcher(plan.fetch, stream, code, self.number)
             if self._draws is not None:
                 if (resume_point := self._resume_point) is None:
                     self._draws.begin(None, "")
@@ -195,9 +185,9 @@ class Worker:
             start.finish(snapshot, self._state_error, is_stateful=is_stateful)
 
     def _make_stream(self) -> RandomStream:
-        if self._plan.rng == "sample":
-            return SampleStream(self._plan.position, self.generators, self._own.generators)
         generators = self.generators
+        if self._plan.fetch.rng == "sample":
+            return self._plan.fetch.sample_stream(generators, self._own.generators)
         return TorchStream(lambda: generators.torch, is_of_process=False)
 
     def make(self, task: Task) -> None:
@@ -215,7 +205,7 @@ class Worker:
                     make_pixels(batch)
             finally:
                 if self._images.is_counting:  # includes an image that was opened for an earlier batch
-                    self._plan.counters.add(self._images.take())
+                    self.counters.add(self._images.take())
             batch = batch if self._plan.pin is None else self._plan.pin(batch)
             mark, snapshot = self._plan.order.mark(batch), self._snapshot_after(task)
             task.finish(batch, mark=mark, account=fetcher.take_account(), snapshot=snapshot)
@@ -263,25 +253,17 @@ class WorkerThread(DaemonThread):
         stop: The stop signal of its group.
         worker: The worker, kept weakly: Note [references between threads and workers].
         state: The state of the thread that iterates.
-        counters: The counters to add to.
         report_ready: Called when the thread has set the number of its torch threads, before any user code runs.
     """
 
-    def __init__(
-        self,
-        stop: StopSignal,
-        worker: Worker,
-        state: ThreadState,
-        counters: ThreadCounters,
-        report_ready: Callable[[], None],
-    ) -> None:
+    def __init__(self, stop: StopSignal, worker: Worker, state: ThreadState, report_ready: Callable[[], None]) -> None:
         super().__init__(f"fastload-python-{worker.number}")
         self._stop_signal = stop
         self._tasks = stop.tasks[worker.number]
         self._worker = weakref.ref(worker)
         self._copies = worker.copies
         self._state = state
-        self._counters = counters
+        self._counters = worker.counters
         self._gil_watch = worker.gil_watch
         self._report_ready = report_ready
 

@@ -96,7 +96,7 @@ class WorkerDraws:
         code = self._own.code
         may_hold = saved is not None or code.init_fn is not None or self._own.generators or not self._own.is_copied
         if self._keeps_held and may_hold:
-            self._held = HeldGenerators(tuple(code), NAMES)
+            self._held = HeldGenerators(code.roots, NAMES)
         if saved is None:
             return
         if saved.held and self._held is None:
@@ -134,7 +134,7 @@ class WorkerDraws:
         if is_after_batch and not self._has_looked_again and self._keeps_held:
             if self._held is None:
                 self._held = HeldGenerators((), ())
-            self._held.find_more(tuple(self._own.code), NAMES)
+            self._held.find_more(self._own.code.roots, NAMES)
             self._has_looked_again = True
         torch, python = self._generators.torch.get_state(), self._generators.random.getstate()
         numpy = state_of(self._generators.numpy) if self._knows_numpy else None

@@ -60,9 +60,7 @@ class WorkerGroup:
         report_ready = functools.partial(self._ready.put, None)
         self._workers = [Worker(plan, number, own, lambda: stop.is_ending) for number, own in enumerate(objects)]
         self.starts: list[WorkerStart] = []  # of the epoch, one for each worker
-        self.threads = [
-            WorkerThread(stop, worker, self.thread_state, plan.counters, report_ready) for worker in self._workers
-        ]
+        self.threads = [WorkerThread(stop, worker, self.thread_state, report_ready) for worker in self._workers]
 
     def start(self) -> None:
         """Starts all threads, or leaves none if one fails.

@@ -58,7 +58,7 @@ def shared_by_threads(runner: LoaderRunner) -> list[str]:
     if not runner.runs_python_in_threads:
         return []
     code = CurrentLoader(runner.loader).arguments.code
-    clauses = [f"worker threads share {name}, which is found by name" for name in changed_by_name(tuple(code))]
+    clauses = [f"worker threads share {name}, which is found by name" for name in changed_by_name(code.roots)]
     if not CurrentLoader(runner.loader).settings.copy:
         clauses.append("copy=False: worker threads share what the data set, its transforms and collate_fn hold")
     return clauses
