@@ -39,7 +39,6 @@ from fastload._quarantine._guard import SampleGuard
 from fastload._quarantine._policy import check_policy
 from fastload._workers._init_fn import init_native_workers
 from fastload._workers._random_stream import SampleNaming
-from fastload.transforms._recognize import image_type
 
 
 def new_iterator(now: CurrentLoader) -> Any:
@@ -218,7 +217,7 @@ def _native_samples(
     source, transform = setup.plan.source, setup.plan.transform
     assert source is not None, "a partly native loader is lowered"
     assert transform is not None
-    part = setup.plan.native_part(image_type(), keeps_pixels=is_of_pixels(now.cache_setting(setup.plan)))
+    part = setup.plan.native_part(keeps_pixels=is_of_pixels(now.cache_setting(setup.plan)))
     samples = NativeSamples(
         part, transform.python_part, source.transform, source.target_transform, lock=lock, cache=cache
     )

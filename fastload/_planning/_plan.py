@@ -30,6 +30,7 @@ from fastload.sources._lowering import LoweredSource, NotLoweredError
 from fastload.transforms._first_steps import NoFirstStepsError, first_steps_of, hash_of, size_after
 from fastload.transforms._lowering import LoweredTransform, lower_transform
 from fastload.transforms._pillow_rules import resize_order
+from fastload.transforms._recognize import image_type
 from fastload.transforms._stage import PlacedStep, RunsInPythonError, Size
 
 
@@ -103,11 +104,10 @@ class LoaderPlan:
         views = self.transform.views if self.mode is Mode.NATIVE else ()
         return first_steps_of(views or (self.transform,))
 
-    def native_part(self, image_type: type[torch.Tensor] | None, *, keeps_pixels: bool = False) -> NativePartPlan:
+    def native_part(self, *, keeps_pixels: bool = False) -> NativePartPlan:
         """Returns the plan for samples that native code begins and Python ends; Python calls a MultiView as it is.
 
         Args:
-            image_type: torchvision's tv_tensors.Image if it is known.
             keeps_pixels: As for native().
 
         Raises:
@@ -125,7 +125,7 @@ class LoaderPlan:
             self._transform_plan(others, is_image, channels_last, allow_variable_size=True, source_size=size),
             form,
             is_decoding_only=is_image and not self.transform.steps,
-            image_type=image_type,
+            image_type=image_type(),
             max_pixels=_pillow.pillow_info().max_pixels,
             is_native_jpeg_exact=_pillow.native_jpeg_is_exact().is_exact,
             draws_as_torch=self.rng == "torch",

@@ -1,28 +1,11 @@
-"""NumPy's generator, seeded as the installed torch seeds it in a worker process."""
+"""NumPy's generator, seeded as torch seeds it in a worker process."""
 
 from __future__ import annotations
 
-import functools
-import inspect
-import re
 from typing import Any
 
 import numpy as np
 from torch.utils.data._utils import worker
-
-from fastload._process._interrupts import is_interrupt
-
-
-@functools.cache
-def seeds_numpy() -> bool:
-    """Returns whether the installed torch also seeds NumPy in its workers. All supported versions that we read do."""
-    try:
-        source = inspect.getsource(worker._worker_loop)
-    except OSError as error:
-        if is_interrupt(error):
-            raise
-        return True  # torch is installed without its source
-    return re.search(r"\b(np|numpy)\.random\.seed\(", source) is not None
 
 
 def new_numpy(base_seed: int, worker_id: int, of_process: np.random.RandomState) -> np.random.RandomState:
@@ -31,10 +14,9 @@ def new_numpy(base_seed: int, worker_id: int, of_process: np.random.RandomState)
     state = np.random.RandomState(kind(0))
     # Seeding replaces the whole state of an MT19937. Reading the process's state takes its lock, and a child forked
     # meanwhile would inherit the lock held.
-    if not (seeds_numpy() and kind is np.random.MT19937):
+    if kind is not np.random.MT19937:
         state.set_state(of_process.get_state(legacy=False))
-    if seeds_numpy():
-        seed_numpy(state, worker._generate_state(base_seed, worker_id))  # type: ignore[no-untyped-call]
+    seed_numpy(state, worker._generate_state(base_seed, worker_id))  # type: ignore[no-untyped-call]
     return state
 
 

@@ -87,7 +87,6 @@ PLACES = {
         "open_built_records",
         "make_loader(0, repeats=1, batch_size=4, cache=fastload.Cache('kept', what='coefficients', max_bytes=10**7))",
     ),
-    "seeding": ("inspect", "getsource", "fastload.DataLoader(Numbers(), 40, num_workers=1)"),
 }
 
 
@@ -103,7 +102,7 @@ def test_an_error_that_a_handler_raises_inside_of_fastload_is_the_programs(
     run_loader_child(
         PRELUDE
         + f"""
-    import ctypes, decimal, inspect, shutil
+    import ctypes, decimal, shutil
     from pathlib import Path
     from child_loader import repeated_images
     from fault_loaders import opened
@@ -112,7 +111,6 @@ def test_an_error_that_a_handler_raises_inside_of_fastload_is_the_programs(
     from fastload._pillow import _pillow
     from fastload.transforms import _auto_augment, _recognize, _tensor_part
     from fastload._workers import _rare
-    from fastload._workers import _seeding
     from PIL import Image
     from torchvision import transforms
 
@@ -184,7 +182,6 @@ def test_an_error_that_a_handler_raises_inside_of_fastload_is_the_programs(
     {owner}.{name} = signalling
     while True:
         at_call += 1
-        _seeding.seeds_numpy.cache_clear()
         num_calls = num_sent = num_caught = 0
         found = outcomes()
         assert found == expected, at_call

@@ -10,7 +10,6 @@ from typing import Any
 
 from torch.utils.data import IterableDataset, Subset
 
-from fastload._errors import StateError
 from fastload._images._array_dataset import ArrayDataset, holds_array, innermost
 from fastload._iteration.threads._fetcher import NO_LOCK, BatchFetcher, EndOfStreamError, FetchPlan, silent_end
 from fastload._quarantine._failure import Account
@@ -54,12 +53,8 @@ class MapFetcher(BatchFetcher):
     def begin_epoch(self, key: RandomKey, epoch: int) -> None:
         """Does nothing: a map-style dataset has no iterator."""
 
-    def user_state(self) -> UserState:
-        try:
-            with self._asking():
-                return UserState(asked(self._code.dataset, "dataset_state"))
-        except StateError as error:
-            return UserState(problem=error)
+    def _states(self) -> UserState:
+        return UserState(asked(self._code.dataset, "dataset_state"))
 
     def load_iterator(self, user: UserState, field: str) -> None:
         """Does nothing: a map-style dataset has no iterator."""
@@ -214,15 +209,11 @@ class IterableFetcher(BatchFetcher):
     def is_stateful(self) -> bool:
         return is_stateful(self._code.dataset) or is_stateful(self._items)
 
-    def user_state(self) -> UserState:
-        """Returns the states of the data set and its iterator; asks once if both are the same object."""
+    def _states(self) -> UserState:
+        """Asks once if the data set is its own iterator."""
         dataset, items = self._code.dataset, self._items
-        try:
-            with self._asking():
-                of_dataset = None if items is dataset else asked(dataset, "dataset_state")
-                return UserState(of_dataset, asked(items, "fetcher_state.dataset_iter_state"), self._has_ended)
-        except StateError as error:
-            return UserState(problem=error)
+        of_dataset = None if items is dataset else asked(dataset, "dataset_state")
+        return UserState(of_dataset, asked(items, "fetcher_state.dataset_iter_state"), self._has_ended)
 
     def load_iterator(self, user: UserState, field: str) -> None:
         if self._problem is None:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from torch.utils.data import default_collate
 
 from fastload import _native
+from fastload._errors import StateError
 from fastload._images._batch_rows import BatchRows, rows_of_thread
 from fastload._iteration.threads._counters import ThreadCounters
 from fastload._iteration.threads._task import AbandonedError
@@ -92,9 +93,17 @@ class BatchFetcher(ABC):
     def is_stateful(self) -> bool:
         """Whether the data set or its iterator has a state of its own."""
 
-    @abstractmethod
     def user_state(self) -> UserState:
         """Returns the states of the data set and its iterator, or the error that they raised."""
+        try:
+            with self._asking():
+                return self._states()
+        except StateError as error:
+            return UserState(problem=error)
+
+    @abstractmethod
+    def _states(self) -> UserState:
+        """Asks the data set and its iterator for their states. Raises StateError."""
 
     def load_dataset(self, state: Any, field: str) -> None:
         """Loads `state` into the data set; `field` is the prefix of the state's keys. Raises StateError."""

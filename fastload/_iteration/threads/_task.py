@@ -40,7 +40,7 @@ class Task:
         self.account: Account | None = None  # lists its bad samples, if these are replaced or left out
         self.snapshot: GeneratorSnapshot | None = None  # the worker's position after the batch
         self._wake = wake
-        self._batch: Any = None
+        self.batch: Any = None
         self._error: BaseException | None = None
 
     def finish(
@@ -53,16 +53,11 @@ class Task:
         snapshot: GeneratorSnapshot | None = None,
         is_end_of_stream: bool = False,
     ) -> None:
-        self._batch, self._error, self.mark, self.account = batch, error, mark, account
+        self.batch, self._error, self.mark, self.account = batch, error, mark, account
         self.snapshot = snapshot
         self.is_end_of_stream = is_end_of_stream
         self.is_done = True
         self._wake()
-
-    @property
-    def batch(self) -> Any:
-        """The batch that was made."""
-        return self._batch
 
     def take_error(self) -> BaseException | None:
         """Returns, once, the error that came instead of the batch."""
@@ -71,4 +66,4 @@ class Task:
 
     def let_go(self) -> None:
         """Drops the batch, which frames of the thread would keep alive together with the task."""
-        self._batch = None
+        self.batch = None

@@ -6,7 +6,6 @@ import functools
 import os
 import queue
 from collections import deque
-from dataclasses import dataclass
 
 import torch
 
@@ -24,14 +23,6 @@ from fastload._workers._worker_objects import WorkerObjects
 # Finalizers run in any thread at any allocation, so a finalizer that waits for a lock may wait for its own thread.
 # Therefore close(), finalizers and threads share only SimpleQueues, whose put() never waits, and plain attributes that
 # are set once.
-
-
-@dataclass
-class _Submission:
-    """The last request, which an interrupt may have left unfinished."""
-
-    task: Task
-    next_worker: int
 
 
 class WorkerGroup:
@@ -54,7 +45,7 @@ class WorkerGroup:
         self._in_order = in_order
         self._max_batches = max_batches
         self._next_worker = 0
-        self._submission: _Submission | None = None
+        self._submitted: Task | None = None  # last, and an interrupt may have left it unfinished
         self._epoch = 0
         self._ready: queue.SimpleQueue[None] = queue.SimpleQueue()
         report_ready = functools.partial(self._ready.put, None)
@@ -84,7 +75,7 @@ class WorkerGroup:
     def restart_order(self, key: RandomKey, first_worker: int = 0) -> None:
         """Begins an epoch; `first_worker` makes the next batch. Batches in flight are made, but not delivered."""
         self.pending.clear()
-        self._submission = None
+        self._submitted = None
         self._next_worker = first_worker
         self._epoch += 1
         self.order.begin()  # before the data set is asked for an iterator, which may queue work on the device
@@ -125,18 +116,16 @@ class WorkerGroup:
             done: A task that is still pending and whose batch is taken.
             is_asked: Whether a state may begin after the batch.
         """
-        submission = self._submission
-        if submission is None or submission.task.request is not request:
+        task = self._submitted
+        if task is None or task.request is not request:
             worker = self._worker_in_turn(done)
             if worker is None:
                 return False
             wake = functools.partial(self.stop.changed.put, None)
             task = Task(request, is_asked=is_asked, epoch=self._epoch, worker_id=worker.number, wake=wake)
-            submission = _Submission(task, (worker.number + 1) % len(self._workers))
-            self._submission = submission
-        task = submission.task
+            self._submitted = task
         self.stop.tasks[task.worker_id].put(task)
-        self._next_worker = submission.next_worker
+        self._next_worker = (task.worker_id + 1) % len(self._workers)
         if not (self.pending and self.pending[-1] is task):
             self.pending.append(task)
         return True
