@@ -72,7 +72,7 @@ class ArrayDataset:
         """Returns whether natively() is native, in threads that leave images to native code."""
         return self._native_samples() is not None
 
-    def _native_samples(self) -> _NativeSamples | None:
+    def _native_samples(self) -> _ArraySamples | None:
         held = self._held
         images, targets = _images_of(held.data), _targets_of(held.targets)
         if images is None or targets is None or not holds_array(held):
@@ -82,11 +82,11 @@ class ArrayDataset:
         to_tensor = self._part.tensor_maker("L" if images.ndim == 3 else "RGB")
         if to_tensor is None:
             return None
-        return _NativeSamples(self._dataset, images, targets, to_tensor, held.target_transform)
+        return _ArraySamples(self._dataset, images, targets, to_tensor, held.target_transform)
 
 
 @dataclass(frozen=True, eq=False)
-class _NativeSamples:
+class _ArraySamples:
     """Samples by index.
 
     Attributes:

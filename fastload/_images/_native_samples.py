@@ -125,7 +125,7 @@ class NativeSamples:
         return _native.SampleDecoder(
             max_file_bytes=_config.MAX_FILE_BYTES,
             max_pixels=self.plan.max_pixels,
-            native_jpeg=self.plan.is_native_jpeg_exact,
+            native_jpeg=_pillow.native_jpeg_is_exact().is_exact,
             cache=self.cache,
         )
 

@@ -199,7 +199,7 @@ def python_iterator(now: CurrentLoader, setup: LoaderSetup, *, begins_natively: 
         lock=lock,
         make_guard=functools.partial(SampleGuard, policy, setup.candidates) if policy.is_active else None,
         native_images=setup.settings.native_images,
-        cache=cache if setup.settings.native_images else None,
+        cache=cache,
     )
     plan = ThreadPlan(setup, code, fetch)
     threads = now.kept.threads

@@ -81,7 +81,6 @@ class NativePartPlan:
         is_decoding_only: Whether there are no native steps, and the result is an image.
         image_type: torchvision's tv_tensors.Image if the native part ends in one.
         max_pixels: Larger images are left to Pillow.
-        is_native_jpeg_exact: False leaves every file to Pillow.
         draws_as_torch: As in NativePlan.
         first_steps: As in NativePlan.
     """
@@ -92,6 +91,5 @@ class NativePartPlan:
     is_decoding_only: bool
     image_type: type[torch.Tensor] | None
     max_pixels: int
-    is_native_jpeg_exact: bool
     draws_as_torch: bool
     first_steps: _native.FirstSteps | None = None

@@ -127,7 +127,6 @@ class LoaderPlan:
             is_decoding_only=is_image and not self.transform.steps,
             image_type=image_type(),
             max_pixels=_pillow.pillow_info().max_pixels,
-            is_native_jpeg_exact=_pillow.native_jpeg_is_exact().is_exact,
             draws_as_torch=self.rng == "torch",
             first_steps=first,
         )

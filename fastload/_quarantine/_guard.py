@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import operator
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -67,9 +68,10 @@ class SampleGuard:
         try:
             return self._tried(index, load), None
         except Exception as error:
-            if not is_of_sample(error) or not (self._policy.on_error == "skip" or hasattr(index, "__index__")):
+            is_number = hasattr(index, "__index__")
+            if not is_of_sample(error) or not (self._policy.on_error == "skip" or is_number):
                 raise  # the substitute is chosen by the index
-            found = [Failure.of(error, index, position)]
+            found = [Failure.of(error, operator.index(index) if is_number else index, position)]
             try:
                 if self._policy.on_error == "skip":
                     return None, error

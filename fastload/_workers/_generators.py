@@ -20,6 +20,8 @@ class WorkerGenerators(_native.ThreadGenerators):
         worker_id: The worker's number, from 0.
 
     Attributes:
+        worker_id: The worker's number.
+        worker_seed: The seed of the worker's generators.
         random: A random.Random.
         numpy: A numpy.random.RandomState whose bit generator has the class of the process's.
         torch: A torch.Generator of the CPU.
@@ -27,12 +29,12 @@ class WorkerGenerators(_native.ThreadGenerators):
     """
 
     def __init__(self, base_seed: int, worker_id: int) -> None:
+        self.worker_id, self.worker_seed = worker_id, base_seed + worker_id
         self.counter = (0, 0, 0, 0)
-        seed = base_seed + worker_id
         super().__init__(
-            random.Random(seed),
+            random.Random(self.worker_seed),
             _seeding.new_numpy(base_seed, worker_id, _exchanges.process_numpy),
-            torch.Generator().manual_seed(seed),
+            torch.Generator().manual_seed(self.worker_seed),
         )
 
     def seed(self, seed: int) -> None:

@@ -12,7 +12,7 @@ from fastload._process._started_thread import StartedThread
 from fastload._workers._exchanges import exchanged
 from fastload._workers._generators import WorkerGenerators, drawing
 from fastload._workers._inherited import inheriting
-from fastload._workers._torch_globals import WorkerGlobals, set_worker_globals, worker_info
+from fastload._workers._torch_globals import WorkerGlobals, set_worker_globals
 from fastload._workers._worker_error import WorkerProblem
 
 
@@ -30,8 +30,7 @@ def init_native_workers(
     generators = []
     for worker_id in range(num_workers):
         of_worker = WorkerGenerators(base_seed, worker_id)
-        info = worker_info(worker_id, num_workers, base_seed + worker_id, dataset, of_worker)
-        call = _Call(inheriting(init_fn), info, of_worker)
+        call = _Call(inheriting(init_fn), of_worker, WorkerGlobals.of(of_worker, num_workers, dataset=dataset))
         start_threads([call])
         call.join()
         if call.error is not None:
@@ -41,20 +40,20 @@ def init_native_workers(
 
 
 class _Call(StartedThread):
-    """A call of `init_fn` as the worker described by `info`, with `generators` as its own."""
+    """A call of `init_fn` as a worker with these generators and settings."""
 
-    def __init__(self, init_fn: Callable[[int], None], info: Any, generators: WorkerGenerators) -> None:
-        super().__init__(name=f"fastload-init-{info.id}", daemon=True)
+    def __init__(self, init_fn: Callable[[int], None], generators: WorkerGenerators, of_worker: WorkerGlobals) -> None:
+        super().__init__(name=f"fastload-init-{generators.worker_id}", daemon=True)
         self._init_fn = init_fn
-        self._info = info
         self._generators = generators
+        self._globals = of_worker
         self.error: BaseException | None = None
 
     def run(self) -> None:
         generators = self._generators
-        set_worker_globals(WorkerGlobals(self._info, generators.torch))
+        set_worker_globals(self._globals)
         try:
             with exchanged(), generators.entered(), drawing(lambda: generators.torch):
-                self._init_fn(self._info.id)
+                self._init_fn(generators.worker_id)
         except BaseException as error:  # noqa: BLE001 - a thread has no caller
             self.error = error

@@ -38,6 +38,20 @@ class WorkerGlobals:
     generator: torch.Generator
     memory: WorkerMemory | None = None
 
+    @classmethod
+    def of(
+        cls, generators: WorkerGenerators, num_workers: int, *, dataset: Any, memory: WorkerMemory | None = None
+    ) -> WorkerGlobals:
+        """Returns the settings of the worker with these generators; its info has the fields that torch knows."""
+        number, seed = generators.worker_id, generators.worker_seed
+        fields: dict[str, Any] = {"id": number, "num_workers": num_workers, "seed": seed, "dataset": dataset}
+        known = inspect.signature(worker.WorkerInfo).parameters
+        if "worker_method" in known:
+            fields["worker_method"] = "thread"
+        if "rng" in known:
+            fields["rng"] = worker._RNG(generators.random, generators.torch, generators.numpy)
+        return cls(worker.WorkerInfo(**fields), generators.torch, memory)
+
 
 class _ThisThread(threading.local):
     worker: WorkerGlobals | None = None
@@ -55,17 +69,6 @@ def set_worker_globals(globals_of_worker: WorkerGlobals | None) -> None:
 def generator_of_thread() -> torch.Generator:
     """Returns the generator that torch's functions draw from in the calling thread if they are given none."""
     return torch.default_generator if _this_thread.worker is None else _this_thread.worker.generator
-
-
-def worker_info(worker_id: int, num_workers: int, seed: int, dataset: Any, generators: WorkerGenerators) -> Any:
-    """Returns torch's WorkerInfo with the fields that the installed version knows."""
-    fields: dict[str, Any] = {"id": worker_id, "num_workers": num_workers, "seed": seed, "dataset": dataset}
-    known = inspect.signature(worker.WorkerInfo).parameters
-    if "worker_method" in known:
-        fields["worker_method"] = "thread"
-    if "rng" in known:
-        fields["rng"] = worker._RNG(generators.random, generators.torch, generators.numpy)
-    return worker.WorkerInfo(**fields)
 
 
 @functools.cache

@@ -129,7 +129,7 @@ PYTHON: dict[str, Callable[[], Any]] = {
 def native_samples(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     """Records the indices of the samples that native code has made."""
     found: list[Any] = []
-    number_of = _array_dataset._NativeSamples._number
+    number_of = _array_dataset._ArraySamples._number
 
     def noted(samples: Any, index: Any) -> Any:
         number = number_of(samples, index)
@@ -137,7 +137,7 @@ def native_samples(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
             found.append(index)
         return number
 
-    monkeypatch.setattr(_array_dataset._NativeSamples, "_number", noted)
+    monkeypatch.setattr(_array_dataset._ArraySamples, "_number", noted)
     return found
 
 

@@ -9,10 +9,12 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from bad_folders import ListOfFiles, make_bad_folder
 from recipes import evaluation
+from torchvision import transforms
 
 import fastload
 from fastload._quarantine._ledger import Ledger
@@ -56,6 +58,19 @@ def test_every_bad_sample_is_noted_once_an_epoch(is_own: bool, num_workers: int,
     assert missing["errno"] == errno.ENOENT
     assert missing["stage"] == ("dataset" if is_own else "open")
     assert "No such file" in missing["text"]
+
+
+@pytest.mark.parametrize("number", [np.int64, torch.tensor])
+@pytest.mark.parametrize("is_own", [False, True])
+def test_an_index_is_noted_as_a_number_whatever_the_sampler_gives(is_own: bool, number: Any, tmp_path: Path) -> None:
+    folder = make_bad_folder(tmp_path / "images", 4, [(1, "HTML")])
+    folder.transform = transforms.Compose([evaluation(72, 64), torch.clone])
+    dataset: Any = ListOfFiles(folder, folder.transform) if is_own else folder
+    ledger = tmp_path / "bad.jsonl"
+    indices = [number(index) for index in range(4)]
+    loader = fastload.DataLoader(dataset, 2, sampler=indices, on_error="skip", max_errors=1, ledger=ledger)
+    assert [len(labels) for _, labels in loader] == [1, 2]
+    assert [line["index"] for line in _lines(ledger)] == [1]
 
 
 def test_a_batch_is_noted_when_it_is_handed_out(tmp_path: Path) -> None:

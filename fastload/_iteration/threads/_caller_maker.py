@@ -29,7 +29,7 @@ from fastload._resume._generators import ProgramReplay
 from fastload._workers._exchanges import exchanged
 from fastload._workers._generators import WorkerGenerators
 from fastload._workers._objects import held_generators
-from fastload._workers._random_stream import RandomKey, RandomStream, TorchStream
+from fastload._workers._random_stream import RandomKey, RandomStream, SampleStream, TorchStream
 from fastload._workers._torch_globals import generator_of_thread
 from fastload._workers._worker_objects import WorkerObjects
 
@@ -84,7 +84,7 @@ class CallerMaker:
         if self._generators is None:
             stream = TorchStream(generator_of_thread, is_of_process=True)
         else:
-            stream = plan.fetch.sample_stream(self._generators, held_generators(tuple(plan.code)))
+            stream = SampleStream(plan.fetch.naming, self._generators, held_generators(tuple(plan.code)))
         self._fetcher = make_fetcher(plan.fetch, stream, plan.code)
         self._position = None if draws is None else WorkerPosition(draws, self._fetcher, self._replaying)
         self._start: GeneratorSnapshot | None = None  # the position at which the epoch began, if it is known

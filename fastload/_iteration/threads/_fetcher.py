@@ -21,8 +21,7 @@ from fastload._iteration.threads._task import AbandonedError
 from fastload._quarantine._failure import Account
 from fastload._quarantine._guard import SampleGuard
 from fastload._resume._user_state import UserState, loaded
-from fastload._workers._generators import WorkerGenerators
-from fastload._workers._random_stream import RandomKey, RandomStream, SampleNaming, SampleStream
+from fastload._workers._random_stream import RandomKey, RandomStream, SampleNaming
 from fastload._workers._worker_objects import UserCode
 
 NO_LOCK = contextlib.nullcontext()
@@ -59,10 +58,6 @@ class FetchPlan:
     make_guard: Callable[[], SampleGuard] | None
     native_images: bool
     cache: _native.DecodeCache | None
-
-    def sample_stream(self, generators: WorkerGenerators, held: list[Any]) -> SampleStream:
-        """Returns the stream of rng="sample" for a worker with these generators, whose objects hold others."""
-        return SampleStream(self.naming, generators, held)
 
 
 class BatchFetcher(ABC):

@@ -37,8 +37,8 @@ from fastload._workers._collate_memory import CollateMemory, WorkerMemory
 from fastload._workers._exchanges import exchanged
 from fastload._workers._generators import WorkerGenerators
 from fastload._workers._inherited import ThreadState, own_context
-from fastload._workers._random_stream import RandomStream, TorchStream
-from fastload._workers._torch_globals import WorkerGlobals, set_worker_globals, worker_info
+from fastload._workers._random_stream import RandomStream, SampleStream, TorchStream
+from fastload._workers._torch_globals import WorkerGlobals, set_worker_globals
 from fastload._workers._worker_error import WorkerProblem, as_worker_raises
 from fastload._workers._worker_objects import WorkerObjects
 from fastload._workers._working_directory import keep_working_directory
@@ -115,9 +115,10 @@ class Worker:
         self.is_active = True  # its stream has not ended
         self.context = own_context()
         self.generators = WorkerGenerators(plan.base_seed, number)
-        info = worker_info(number, plan.num_workers, plan.base_seed + number, own.code.dataset, self.generators)
         self._memory = WorkerMemory(plan.memory)
-        self.globals = WorkerGlobals(info, self.generators.torch, self._memory)
+        self.globals = WorkerGlobals.of(
+            self.generators, plan.num_workers, dataset=own.code.dataset, memory=self._memory
+        )
         self.counters = plan.fetch.counters
         self.gil_watch = GilWatch(self.counters)
         self._plan = plan
@@ -187,7 +188,7 @@ class Worker:
     def _make_stream(self) -> RandomStream:
         generators = self.generators
         if self._plan.fetch.rng == "sample":
-            return self._plan.fetch.sample_stream(generators, self._own.generators)
+            return SampleStream(self._plan.fetch.naming, generators, self._own.generators)
         return TorchStream(lambda: generators.torch, is_of_process=False)
 
     def make(self, task: Task) -> None:
