@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import operator
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
@@ -13,7 +12,6 @@ import numpy as np
 
 from fastload._workers._generators import WorkerGenerators, drawing
 from fastload._workers._held_generators import seed_held
-from fastload._workers._torch_draws import TakeGenerator
 
 
 class RandomKey(NamedTuple):
@@ -48,46 +46,31 @@ class SampleNaming(NamedTuple):
         return sample if self.file_of is None else self.file_of(operator.index(sample))
 
 
-class RandomStream(ABC):
-    """The draws of one thread. Not thread-safe."""
-
-    # Whether each sample's draws start anew, so that the stream must be told of each sample.
-    begins_with_sample = True
-
-    @abstractmethod
-    def mode(self) -> AbstractContextManager[object]:
-        """Returns a context to enter while samples are made."""
-
-    @abstractmethod
-    def begin_sample(self, key: RandomKey, sample: Any, number: int | None = None) -> None:
-        """Starts the draws for `sample`, as the sampler named it, and for its draw `number`, if it has one."""
-
-    @abstractmethod
-    def begin_batch(self, key: RandomKey, samples: Any) -> None:
-        """Starts the draws for the batch of `samples` as a whole."""
-
-
-class TorchStream(RandomStream):
-    """Draws from a generator of torch, sample after sample, as torch's worker with this generator would.
+class RandomStream:
+    """The draws of one thread, made sample after sample as torch makes them. Not thread-safe.
 
     Args:
-        take_generator: Returns the generator, a CPU one.
-        is_of_process: Whether torch itself draws from it by default.
+        generators: The worker's generators; None: the calling thread draws as it does outside.
     """
 
+    # Whether each sample's draws start anew, so that the stream must be told of each sample.
     begins_with_sample = False
 
-    def __init__(self, take_generator: TakeGenerator, *, is_of_process: bool) -> None:
-        self._mode: AbstractContextManager[object] = nullcontext() if is_of_process else drawing(take_generator)
+    def __init__(self, generators: WorkerGenerators | None) -> None:
+        # Not with a method of this object: they would keep each other alive.
+        self._mode: AbstractContextManager[object] = (
+            nullcontext() if generators is None else drawing(lambda: generators.torch)
+        )
 
     def mode(self) -> AbstractContextManager[object]:
+        """Returns a context to enter while samples are made."""
         return self._mode
 
     def begin_sample(self, key: RandomKey, sample: Any, number: int | None = None) -> None:
-        pass
+        """Starts the draws for `sample`, as the sampler named it, and for its draw `number`, if it has one."""
 
     def begin_batch(self, key: RandomKey, samples: Any) -> None:
-        pass
+        """Starts the draws for the batch of `samples` as a whole."""
 
 
 class SampleStream(RandomStream):
@@ -102,14 +85,13 @@ class SampleStream(RandomStream):
         held: The generators that its objects hold.
     """
 
+    begins_with_sample = True
+
     def __init__(self, naming: SampleNaming, generators: WorkerGenerators, held: Sequence[Any]) -> None:
+        super().__init__(generators)
         self._naming = naming
         self._generators = generators
         self._held = held
-        self._mode = drawing(lambda: generators.torch)  # not a method of this object: they would keep each other alive
-
-    def mode(self) -> AbstractContextManager[object]:
-        return self._mode
 
     def begin_sample(self, key: RandomKey, sample: Any, number: int | None = None) -> None:
         sample = self._naming.name_of(sample)

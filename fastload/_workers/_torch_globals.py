@@ -66,11 +66,6 @@ def set_worker_globals(globals_of_worker: WorkerGlobals | None) -> None:
     _this_thread.worker = globals_of_worker
 
 
-def generator_of_thread() -> torch.Generator:
-    """Returns the generator that torch's functions draw from in the calling thread if they are given none."""
-    return torch.default_generator if _this_thread.worker is None else _this_thread.worker.generator
-
-
 @functools.cache
 def _exchange() -> None:
     _change(worker.get_worker_info, _get_worker_info)

@@ -29,8 +29,7 @@ from fastload._resume._generators import ProgramReplay
 from fastload._workers._exchanges import exchanged
 from fastload._workers._generators import WorkerGenerators
 from fastload._workers._objects import held_generators
-from fastload._workers._random_stream import RandomKey, RandomStream, SampleStream, TorchStream
-from fastload._workers._torch_globals import generator_of_thread
+from fastload._workers._random_stream import RandomKey, RandomStream, SampleStream
 from fastload._workers._worker_objects import WorkerObjects
 
 
@@ -82,7 +81,7 @@ class CallerMaker:
         draws = self._draws_of(plan, resume_point) if plan.has_states else None  # may restore generators
         stream: RandomStream
         if self._generators is None:
-            stream = TorchStream(generator_of_thread, is_of_process=True)
+            stream = RandomStream(None)
         else:
             stream = SampleStream(plan.fetch.naming, self._generators, held_generators(tuple(plan.code)))
         self._fetcher = make_fetcher(plan.fetch, stream, plan.code)

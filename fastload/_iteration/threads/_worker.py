@@ -37,7 +37,7 @@ from fastload._workers._collate_memory import CollateMemory, WorkerMemory
 from fastload._workers._exchanges import exchanged
 from fastload._workers._generators import WorkerGenerators
 from fastload._workers._inherited import ThreadState, own_context
-from fastload._workers._random_stream import RandomStream, SampleStream, TorchStream
+from fastload._workers._random_stream import RandomStream, SampleStream
 from fastload._workers._torch_globals import WorkerGlobals, set_worker_globals
 from fastload._workers._worker_error import WorkerProblem, as_worker_raises
 from fastload._workers._worker_objects import WorkerObjects
@@ -186,10 +186,9 @@ class Worker:
             start.finish(snapshot, self._state_error, is_stateful=is_stateful)
 
     def _make_stream(self) -> RandomStream:
-        generators = self.generators
         if self._plan.fetch.rng == "sample":
-            return SampleStream(self._plan.fetch.naming, generators, self._own.generators)
-        return TorchStream(lambda: generators.torch, is_of_process=False)
+            return SampleStream(self._plan.fetch.naming, self.generators, self._own.generators)
+        return RandomStream(self.generators)
 
     def make(self, task: Task) -> None:
         """Finishes the task, with a batch or with the error that came instead."""
