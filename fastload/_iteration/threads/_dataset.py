@@ -13,7 +13,6 @@ from torch.utils.data import IterableDataset, Subset
 from fastload._images._array_dataset import ArrayDataset, holds_array, innermost
 from fastload._iteration.threads._fetcher import NO_LOCK, BatchFetcher, EndOfStreamError, FetchPlan, silent_end
 from fastload._quarantine._failure import Account
-from fastload._quarantine._guard import SampleGuard
 from fastload._resume._user_state import UserState, asked, is_stateful, loaded
 from fastload._workers._random_stream import RandomKey, RandomStream
 from fastload._workers._worker_objects import UserCode
@@ -79,29 +78,20 @@ class MapFetcher(BatchFetcher):
             self._plan.counters.add(self._code.samples.take_counters())
 
     def _samples(self, indices: Any, key: RandomKey, is_abandoned: Callable[[], bool]) -> Any:
-        if self._guard is not None:
-            return self._load_guarded(self._guard, indices, key, is_abandoned)
+        guard = self._guard
+        load = functools.partial(self._load, self._dataset, key=key)
         if not self._plan.is_batched:
             self._number = key.number(0)
-            return self._load(self._dataset, indices, key)
-        if self._takes_whole_batches:
+            return load(indices) if guard is None else guard.one(indices, load)
+        if self._takes_whole_batches and guard is None:  # a guard asks for each sample: __getitems__ fails as a whole
             return self._load_all(indices, key)
         find_in_subsets(self._code.dataset, indices)
+        if guard is not None:
+            return guard.batch(self._numbered(indices, key, is_abandoned), load)
         dataset = self._dataset if self._array is None else self._array.natively()
         if self._lock is not None or self._stream.begins_with_sample:
             return [self._load(dataset, index, key) for index in self._numbered(indices, key, is_abandoned)]
         return self._load_each(dataset, indices, is_abandoned)
-
-    def _load_guarded(self, guard: SampleGuard, indices: Any, key: RandomKey, is_abandoned: Callable[[], bool]) -> Any:
-        """Loads samples with bad ones replaced or left out.
-
-        It does not call a dataset's ``__getitems__``, which fails as a whole.
-        """
-        load = functools.partial(self._load, self._dataset, key=key)
-        if self._plan.is_batched:
-            return guard.batch(self._numbered(indices, key, is_abandoned), load)
-        self._number = key.number(0)
-        return guard.one(indices, load)
 
     def _numbered(self, indices: Any, key: RandomKey, is_abandoned: Callable[[], bool]) -> Iterator[Any]:
         """Yields from _wanted() and sets the number of each draw; a sample's replacement has the sample's number."""
