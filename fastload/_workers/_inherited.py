@@ -9,7 +9,7 @@ import contextlib
 import contextvars
 import decimal
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -50,17 +50,6 @@ def own_context() -> contextvars.Context:
     # The decimal context is the one value in it that is often changed in place.
     context.run(lambda: decimal.setcontext(decimal.getcontext().copy()))
     return context
-
-
-def inheriting(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns `function` for a thread of its own: called there, it has the state that the calling thread has now."""
-    state, context = ThreadState(), own_context()
-
-    def call(*args: Any) -> Any:
-        with state.entered():
-            return context.run(function, *args)
-
-    return call
 
 
 @functools.cache

@@ -11,7 +11,7 @@ from fastload._process._exit import start_threads
 from fastload._process._started_thread import StartedThread
 from fastload._workers._exchanges import exchanged
 from fastload._workers._generators import WorkerGenerators, drawing
-from fastload._workers._inherited import inheriting
+from fastload._workers._inherited import ThreadState, own_context
 from fastload._workers._torch_globals import WorkerGlobals, set_worker_globals
 from fastload._workers._worker_error import WorkerProblem
 
@@ -30,7 +30,7 @@ def init_native_workers(
     generators = []
     for worker_id in range(num_workers):
         of_worker = WorkerGenerators(base_seed, worker_id)
-        call = _Call(inheriting(init_fn), of_worker, WorkerGlobals.of(of_worker, num_workers, dataset=dataset))
+        call = _Call(init_fn, of_worker, WorkerGlobals.of(of_worker, num_workers, dataset=dataset))
         start_threads([call])
         call.join()
         if call.error is not None:
@@ -40,20 +40,21 @@ def init_native_workers(
 
 
 class _Call(StartedThread):
-    """A call of `init_fn` as a worker with these generators and settings."""
+    """A call of `init_fn` as a worker with these generators and settings, and with the state of the calling thread."""
 
     def __init__(self, init_fn: Callable[[int], None], generators: WorkerGenerators, of_worker: WorkerGlobals) -> None:
         super().__init__(name=f"fastload-init-{generators.worker_id}", daemon=True)
         self._init_fn = init_fn
         self._generators = generators
         self._globals = of_worker
+        self._state, self._context = ThreadState(), own_context()
         self.error: BaseException | None = None
 
     def run(self) -> None:
         generators = self._generators
         set_worker_globals(self._globals)
         try:
-            with exchanged(), generators.entered(), drawing(lambda: generators.torch):
-                self._init_fn(generators.worker_id)
+            with exchanged(), generators.entered(), drawing(lambda: generators.torch), self._state.entered():
+                self._context.run(self._init_fn, generators.worker_id)
         except BaseException as error:  # noqa: BLE001 - a thread has no caller
             self.error = error
