@@ -468,9 +468,9 @@ class DecodeCache:
 class StoreCounters(TypedDict):
     records: int
     memory_bytes: int
-    used_bytes: int
     bytes_read: int
     bytes_written: int
+    records_published: int
     damaged: int
     write_error: int
     read_error: int
@@ -533,12 +533,9 @@ class RecordBuild:
     def error(self) -> int: ...
     @property
     def num_records(self) -> int: ...
-    @property
-    def bytes_written(self) -> int: ...
 
 class FileRecordCounters(TypedDict):
     hits: int
-    misses: int
     stale: int
     damaged: int
     checks: int
@@ -555,11 +552,9 @@ class FileRecordCache:
 RecordKind = Literal["index", "coefficients", "pixels"]
 STORE_KEY_BYTES: int
 
-def open_record_store(
-    folder: int, key: bytes, max_bytes: int, may_write: bool, max_file_bytes: int = 0
-) -> RecordStore: ...
+def open_record_store(folder: int, key: bytes, max_bytes: int, may_write: bool) -> RecordStore: ...
 def open_built_records(folder: int, key: bytes, kind: RecordKind) -> BuiltRecords: ...
-def begin_build(records: BuiltRecords, max_bytes: int, max_file_bytes: int = 0) -> RecordBuild: ...
+def begin_build(records: BuiltRecords, max_bytes: int) -> RecordBuild: ...
 def report_records(folder: int, key: bytes, kind: RecordKind, reads_records: bool) -> list[StoreFileReport]: ...
 def random_store_key() -> bytes: ...
 def make_decode_cache(expected_samples: int) -> DecodeCache | None: ...

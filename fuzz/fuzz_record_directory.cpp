@@ -55,8 +55,6 @@ void require_numbers(const RecordFolder& folder, const std::string& name, const 
     int error = 0;
     require(read_record_generation(folder.descriptor(), name, &number, &error) == RecordFileVerdict::kGood);
     require(number == directory.generation);
-    require(read_covered_bytes(folder.descriptor(), name, &number, &error) == RecordFileVerdict::kGood);
-    require(number == directory.covered_bytes);
 }
 
 void check_bytes(const RecordFolder& folder, RecordKind kind, const std::string& bytes) {

@@ -108,10 +108,9 @@ UniqueFd duplicate(int folder) {
     return own;
 }
 
-std::shared_ptr<RecordStore> open_store(int folder, const py::bytes& key, std::uint64_t max_bytes, bool may_write,
-                                        std::uint64_t max_file_bytes) {
-    const std::shared_ptr<RecordStore> store(
-        new RecordStore(duplicate(folder), hash_key_of(key), max_bytes, may_write, max_file_bytes), StoreDelete());
+std::shared_ptr<RecordStore> open_store(int folder, const py::bytes& key, std::uint64_t max_bytes, bool may_write) {
+    const std::shared_ptr<RecordStore> store(new RecordStore(duplicate(folder), hash_key_of(key), max_bytes, may_write),
+                                             StoreDelete());
     if (const int error = without_gil([&store] { return store->open(); }); error != 0) throw_os_error(error);
     return store;
 }
@@ -122,9 +121,8 @@ std::shared_ptr<BuiltRecords> open_built_records(int folder, const py::bytes& ke
     return records;
 }
 
-std::shared_ptr<RecordBuild> begin_build(std::shared_ptr<BuiltRecords> records, std::uint64_t max_bytes,
-                                         std::uint64_t max_file_bytes) {
-    return without_gil([&] { return std::make_shared<RecordBuild>(std::move(records), max_bytes, max_file_bytes); });
+std::shared_ptr<RecordBuild> begin_build(std::shared_ptr<BuiltRecords> records, std::uint64_t max_bytes) {
+    return without_gil([&] { return std::make_shared<RecordBuild>(std::move(records), max_bytes); });
 }
 
 void finish_build(RecordBuild& build) {
@@ -163,7 +161,6 @@ std::shared_ptr<FileRecordCache> make_file_record_cache(std::shared_ptr<BuiltRec
 py::dict counters_of_files(const FileRecordCache& cache) {
     const FileRecordCounters counters = cache.counters();
     return to_dict({{"hits", counters.hits},
-                    {"misses", counters.misses},
                     {"stale", counters.stale},
                     {"damaged", counters.damaged},
                     {"checks", counters.checks},
@@ -183,9 +180,9 @@ py::dict counters_of_store(const RecordStore& store) {
     const StoreCounters counters = store.counters();
     return to_dict({{"records", counters.records},
                     {"memory_bytes", counters.memory_bytes},
-                    {"used_bytes", store.used_bytes()},
                     {"bytes_read", counters.bytes_read},
                     {"bytes_written", counters.bytes_written},
+                    {"records_published", counters.records_published},
                     {"damaged", counters.damaged},
                     {"write_error", counters.write_error},
                     {"read_error", counters.read_error}});
@@ -344,8 +341,7 @@ void bind_cache(py::module_& m) {
     Class<RecordBuild, std::shared_ptr<RecordBuild>>(m, "RecordBuild")
         .def("finish", &finish_build)
         .def_property_readonly("error", &RecordBuild::error)
-        .def_property_readonly("num_records", &RecordBuild::num_records)
-        .def_property_readonly("bytes_written", &RecordBuild::bytes_written);
+        .def_property_readonly("num_records", &RecordBuild::num_records);
     Class<FileRecordCache, std::shared_ptr<FileRecordCache>>(m, "FileRecordCache")
         .def(py::init(&make_file_record_cache), py::arg("records"), py::arg("validation"), py::arg("check_interval"))
         .def("counters", &counters_of_files)
@@ -364,9 +360,9 @@ void bind_cache(py::module_& m) {
           py::arg("first_steps"), py::arg("max_file_bytes"), py::arg("max_pixels"), py::arg("native_jpeg"),
           py::arg("clock_ahead_ns") = 0);
     m.def("open_record_store", &open_store, py::arg("folder"), py::arg("key"), py::arg("max_bytes"),
-          py::arg("may_write"), py::arg("max_file_bytes") = 0);
+          py::arg("may_write"));
     m.def("open_built_records", &open_built_records, py::arg("folder"), py::arg("key"), py::arg("kind"));
-    m.def("begin_build", &begin_build, py::arg("records"), py::arg("max_bytes"), py::arg("max_file_bytes") = 0);
+    m.def("begin_build", &begin_build, py::arg("records"), py::arg("max_bytes"));
     m.def("report_records", &report_records, py::arg("folder"), py::arg("key"), py::arg("kind"),
           py::arg("reads_records"));
     m.def("random_store_key", &random_store_key);

@@ -106,15 +106,7 @@ class _IndexBuild:
         self._store = OpenStore(place, is_built=True)
         if self._store.obstacle is not None:
             raise OSError(errno.EACCES, self._store.obstacle)
-        self._store.native.flush(_FLUSH_SECONDS)  # so that files are merged before their records are counted
         self._cache = self._store.native.make_decode_cache(num_files)
-        self._num_before = self._num_records()
-
-    def _num_records(self) -> int:
-        """Returns how many are published."""
-        with find_store_folder(self._store.place.path) as folder:
-            files = _native.report_records(folder.fd, folder.key, "index", False)
-        return sum(file["records"] for file in files if file["verdict"] == "good")
 
     def action(self) -> FileAction:
         return index_action(_native.make_index_builder(cache=self._cache, **_limits()), self._store)
@@ -126,7 +118,7 @@ class _IndexBuild:
 
     def num_kept(self, num_made: int) -> int:
         # Records that a thread has left to the writer are lost where it finds no room.
-        return num_made if self.trouble() is None else max(0, self._num_records() - self._num_before)
+        return min(num_made, self._store.native.counters()["records_published"])
 
     def close(self) -> bool:
         return self._store.close()

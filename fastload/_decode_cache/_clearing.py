@@ -21,7 +21,7 @@ _RECORD_FILE = re.compile(rf"(?P<stem>({'|'.join(KINDS)})-[0-9a-f]{{16}})(?P<end
 _ENDINGS = (".dir", ".tmp", ".dat")
 _TEMPORARY_KEY = re.compile(rf"{KEY}\.[0-9a-f]{{16}}\.tmp")
 # Without what is in them they mean nothing.
-_LAST = (KEY, "merge", LOCK)
+_LAST = (KEY, "merge", LOCK)  # earlier versions locked "merge"
 _BYTES_OF_BLOCK = 512  # in st_blocks, whatever the file system's are
 
 

@@ -23,7 +23,7 @@ class StoreReport:
     Attributes:
         path: The store's folder.
         files_by_kind: The files with records of each kind, maybe none.
-        used_bytes: Bytes on disk of all files, space reserved for more records included.
+        used_bytes: Bytes on disk of all files.
         file_system: Type of the file system, "" where nobody knows.
         free_bytes: Free bytes of the file system, for this user.
     """

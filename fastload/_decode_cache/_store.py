@@ -131,7 +131,7 @@ class _StoreThread(DaemonThread):
 _stores: weakref.WeakValueDictionary[tuple[int, StorePlace], OpenStore] = weakref.WeakValueDictionary()
 _locks: dict[int, threading.Lock] = {}
 _live_stores: LiveObjects[OpenStore] = LiveObjects()
-# A child that outlives its parent would otherwise keep the parent's files from being merged.
+# A child that outlives its parent would otherwise keep the parent's files from other processes.
 os.register_at_fork(after_in_child=_close_files_of_parent)
 
 

@@ -89,7 +89,7 @@ def test_what_is_known_is_passed_over(folder: Path, run: Any, what: str) -> None
     exit_code, rows, _ = run("build", "images", "--workers", "3", *OPTIONS[what])
     assert (exit_code, rows["known before"]) == (0, "12")
     assert rows["kept"].startswith("1  in ")
-    assert before[0] in [file.read_bytes() for file in files_of(store, what=what)]
+    assert any(file.read_bytes().startswith(before[0]) for file in files_of(store, what=what))
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,8 @@ def test_clear_removes_the_store_and_its_folders(folder: Path, run: Any) -> None
     assert exit_code == 0
     size = r"\d\d\d kB"
     assert re.match(
-        rf"fastload cache clear: 7 files removed from {folder / 'store'}, {size}\n", text
-    )  # with key and locks
+        rf"fastload cache clear: 6 files removed from {folder / 'store'}, {size}\n", text
+    )  # with key and lock
     assert text.count("folder removed: ") == 2
     assert not (folder / "store").exists()
     assert (folder / "images").exists()
@@ -93,8 +93,13 @@ def test_stale_are_remains_and_files_with_damage_but_not_the_others(folder: Path
     run("build", "images", "--path", "store", *OPTIONS[what])
     (good,) = files_of(folder / "store", what=what)
     save_jpeg(folder / "more" / "1.jpg", 50, 200, 150)
+    pair = [good, good.with_suffix(".dir")]
+    for file in pair:  # aside, because a build goes on with a file of indexes
+        file.rename(folder / file.name)
     run("build", "more", "--path", "store", *OPTIONS[what])
-    (damaged,) = set(files_of(folder / "store", what=what)) - {good}
+    (damaged,) = files_of(folder / "store", what=what)
+    for file in pair:
+        (folder / file.name).rename(file)
     flip(damaged, damaged.stat().st_size - 20)
     remains = [good.with_name(f"{what}-{'0' * 15}{number}{end}") for number, end in enumerate((".dat", ".dir", ".tmp"))]
     for remain in remains:

@@ -77,7 +77,6 @@ TEST_CASE(an_index_from_a_damaged_store_is_the_one_that_was_kept) {
     }
     std::vector<std::string> names = folder.names();
     names.erase(std::remove(names.begin(), names.end(), "lock"), names.end());
-    names.erase(std::remove(names.begin(), names.end(), "merge"), names.end());
     CHECK_EQUAL(names.size(), 2U);
     const std::vector<std::string> whole = {folder.read(names[0]), folder.read(names[1])};
     std::uint64_t hits = 0;

@@ -25,16 +25,16 @@ using testing::any_index;
 using testing::Bytes;
 using testing::found;
 using testing::is_same;
-using testing::kArenaBytes;
 using testing::key_of;
 using testing::kNoBound;
 using testing::kThreeComponents;
 using testing::put;
 
 constexpr std::size_t kCheckBytes = 8;
-constexpr std::uint64_t kOverheadBytes = 24;  // of a record in the table, as the cache counts it
-constexpr std::uint64_t kSampled = 256;       // records after which a level is judged
+constexpr std::uint64_t kOverheadBytes = RecordMap::kOverheadBytes;
+constexpr std::uint64_t kSampled = 256;  // records after which a level is judged
 constexpr std::size_t kDataBytes = 9000;
+constexpr std::size_t kTableBytes = std::size_t{2} << 20;
 
 HashKey hash_key_of(std::uint64_t seed) {
     HashKey key = {};
@@ -121,25 +121,6 @@ TEST_CASE(keys_depend_on_all_contents_and_on_the_secret) {
     CHECK(key == cache->key_of({contents.data(), contents.size()}));
 }
 
-// The table compares only 48 bits of a key: see index_table_knows_48_bits_of_a_key.
-TEST_CASE(record_of_a_key_that_the_table_takes_for_another_is_a_miss) {
-    IndexTable table(kNoBound);
-    Cache cache(&table, 1000);
-    const EntropyIndex kept = complete_index(IndexLevel::kDense, 1);
-    ContentKey key = key_of(1);
-    cache.keep(key, kept);
-    key.hash.low ^= 1 << 20;
-    for (int bit = 0; bit < 64; ++bit) {
-        ContentKey near = key;
-        near.hash.high ^= std::uint64_t{1} << bit;
-        CHECK(!found(table, near).empty());
-        CHECK_EQUAL(cache.find(near).size(), 0U);
-    }
-    CHECK_EQUAL(cache->counters().hits, 0U);
-    CHECK_EQUAL(cache->counters().misses, 64U);
-    CHECK_EQUAL(cache->counters().mismatches, 0U);
-}
-
 TEST_CASE(record_under_another_key_or_secret_is_a_miss) {
     IndexTable table(kNoBound);
     Cache cache(&table, 1000, 1);
@@ -163,7 +144,7 @@ TEST_CASE(every_changed_bit_and_every_cut_of_a_record_is_a_miss) {
         CHECK_EQUAL(cache.find(key_of(1)).size(), 0U);
     }
     for (std::size_t size = 1; size < record.size(); ++size) {
-        CHECK(table.put(key_of(1), {record.data(), size}));
+        CHECK(table.put(key_of(1), 0, {record.data(), size}));
         CHECK_EQUAL(cache.find(key_of(1)).size(), 0U);
     }
     CHECK_EQUAL(cache->counters().hits, 0U);
@@ -207,7 +188,6 @@ TEST_CASE(cache_that_can_hold_less_than_a_twentieth_is_not_worth_it) {
     const EntropyIndex dense = complete_index(IndexLevel::kDense, 1);
     const EntropyIndex rows = complete_index(IndexLevel::kRows, 1);
     const std::uint64_t bytes_a_sample = bytes_of(rows) / 20;
-    constexpr std::size_t kTableBytes = std::size_t{1} << 20;
     for (const bool is_enough : {true, false}) {
         IndexTable table(kTableBytes);
         Cache cache(&table, is_enough ? kTableBytes / bytes_a_sample : kTableBytes / bytes_a_sample * 4);
@@ -224,7 +204,6 @@ TEST_CASE(cache_that_can_hold_less_than_a_twentieth_is_not_worth_it) {
 TEST_CASE(cache_for_an_unknown_number_of_samples_is_dense_for_half_of_the_room) {
     const EntropyIndex dense = complete_index(IndexLevel::kDense, 1);
     const EntropyIndex rows = complete_index(IndexLevel::kRows, 1);
-    constexpr std::size_t kTableBytes = std::size_t{1} << 20;
     IndexTable table(kTableBytes);
     Cache cache(&table, 0);
     std::uint64_t records = 0;
@@ -250,7 +229,7 @@ TEST_CASE(image_with_very_many_checkpoints_keeps_only_row_checkpoints) {
 }
 
 TEST_CASE(full_table_keeps_its_records_and_dropped_ones_are_counted) {
-    IndexTable table(kArenaBytes + 4096);
+    IndexTable table(kTableBytes);
     Cache cache(&table, 1000);
     const EntropyIndex kept = complete_index(IndexLevel::kDense, 1);
     std::uint64_t records = 0;
@@ -267,7 +246,7 @@ TEST_CASE(full_table_keeps_its_records_and_dropped_ones_are_counted) {
 TEST_CASE(cache_without_room_or_hits_gives_up) {
     const EntropyIndex index = complete_index(IndexLevel::kRows, 1);
     for (const std::uint64_t hits : {0U, 300U}) {
-        IndexTable table(kArenaBytes + 4096);
+        IndexTable table(kTableBytes);
         Cache other(&table, 0);
         std::uint64_t records = 0;
         while (other->counters().dropped == 0) other.keep(spread_key(records++), index);
@@ -328,7 +307,7 @@ TEST_CASE(cache_of_the_parent_is_not_worth_it_in_a_forked_child) {
 // Each key has an index of its own at each level, so one of another key is seen.
 TEST_CASE(cache_is_whole_for_threads_that_use_it_at_once) {
     constexpr std::uint64_t kKeys = 100;
-    IndexTable table(kArenaBytes + 8192);
+    IndexTable table(kTableBytes);
     Cache shared(&table, 1'000'000);
     std::vector<EntropyIndex> indexes;
     for (std::uint64_t i = 0; i < 2 * kKeys; ++i) {

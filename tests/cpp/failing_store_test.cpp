@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "check.h"
-#include "engine/cache/record_merge.h"
 #include "failing_allocation.h"
 #include "hooked_calls.h"
 #include "rounds.h"
@@ -38,52 +37,54 @@ using testing::has;
 using testing::HookedCalls;
 using testing::kMiB;
 using testing::make_store;
-using testing::place_of;
 using testing::put;
 using testing::RecordBytes;
 using testing::RecordFolder;
 using testing::RunningStore;
-using testing::store_key;
 using testing::view_of;
 
-TEST_CASE(remains_of_a_killed_writer_are_removed_and_truncated) {
-    for (const bool has_published : {false, true}) {
-        const RecordFolder folder;
-        const pid_t child = fork();
-        if (child == 0) {
-            RunningStore store(folder);
-            for (std::uint64_t i = 0; i < 10; ++i) put(store.get(), i, 5000);
-            if (has_published) store.flush();
-            while (blocks_bytes(folder) < kMiB) ::usleep(1000);
-            put(store.get(), 100, 100);
-            ::kill(::getpid(), SIGKILL);
-        }
-        int status = 0;
-        CHECK(::waitpid(child, &status, 0) == child && WIFSIGNALED(status));
-        CHECK(blocks_bytes(folder) >= kMiB);
-        {
-            RunningStore next(folder);
-            next.flush();
-            for (std::uint64_t i = 0; i < 10; ++i) CHECK(has(*next, i, 5000) == has_published);
-            CHECK_EQUAL(next->counters().damaged, 0U);
-        }
-        CHECK_EQUAL(count_names(folder, ".dat"), has_published ? 1U : 0U);
-        check_is_tidy(folder);
+TEST_CASE(a_killed_writer_loses_what_is_not_published_and_the_next_one_goes_on_with_its_file) {
+    const RecordFolder folder;
+    const pid_t child = fork();
+    if (child == 0) {
+        RunningStore store(folder);
+        for (std::uint64_t i = 0; i < 10; ++i) put(store.get(), i, 5000);
+        store.flush();
+        put(store.get(), 100, 100);
+        ::kill(::getpid(), SIGKILL);
     }
+    int status = 0;
+    CHECK(::waitpid(child, &status, 0) == child && WIFSIGNALED(status));
+    // Written, but not published.
+    const std::string data = folder.names()[0];
+    folder.write(data, folder.read(data) + std::string(5000, 'x'));
+    folder.write("index-0123456789abcdef.dat", "remains");
+    {
+        RunningStore next(folder);
+        CHECK(put(next.get(), 11, 5000));
+        next.flush();
+        for (std::uint64_t i = 0; i < 10; ++i) CHECK(has(*next, i, 5000));
+        CHECK(found(*next, 100).empty());
+        CHECK_EQUAL(next->counters().damaged, 0U);
+    }
+    CHECK_EQUAL(count_names(folder, ".dat"), 1U);
+    CHECK(blocks_bytes(folder) < 11 * 5000 + 20'000);
+    check_is_tidy(folder);
 }
 
-TEST_CASE(remains_of_a_living_writer_stay) {
+TEST_CASE(files_of_a_living_writer_are_left_to_it) {
     const RecordFolder folder;
     RunningStore living(folder);
     for (std::uint64_t i = 0; i < 10; ++i) put(living.get(), i, 5000);
-    while (count_names(folder, ".dat") == 0) ::usleep(1000);
+    living.flush();
     {
         RunningStore next(folder);
-        next.flush();
+        put(next.get(), 10, 5000);
     }
-    CHECK_EQUAL(count_names(folder, ".dat"), 1U);
+    CHECK_EQUAL(count_names(folder, ".dat"), 2U);
+    put(living.get(), 11, 5000);
     living.flush();
-    CHECK(all_are_found_anew(folder, 10, 5000));
+    CHECK(all_are_found_anew(folder, 12, 5000));
     CHECK_EQUAL(living->counters().write_error, 0);
 }
 
@@ -162,41 +163,35 @@ TEST_CASE(each_call_of_the_system_may_fail_once_and_no_record_is_wrong) {
 }
 
 TEST_CASE(a_process_that_is_killed_at_any_call_of_the_system_leaves_nothing_wrong) {
-    const HashKey key = store_key();
-    for (const bool is_merging : {false, true}) {
-        for (int n = 1;; n += testing::stride(1)) {
-            testing::current_variant() = (is_merging ? "merging, call " : "call ") + std::to_string(n);
-            const RecordFolder folder;
-            fill_files(folder, 3, 1, 100);
-            const auto kill_itself = [] { return ::kill(::getpid(), SIGKILL); };
-            const pid_t child = fork();
-            if (child == 0) {
-                if (is_merging) {
-                    HookedCalls calls(n, kill_itself);
-                    _exit(merge_records(place_of(folder, key), 1));
-                }
-                RunningStore store(folder, {64 * kMiB, 2000}, [&](RecordStore* opened) {
-                    HookedCalls calls(n, kill_itself);
-                    opened->run();
-                });
-                for (std::uint64_t i = 100; i < 105; ++i) put(store.get(), i, 500);
-                store.flush();
-                store.close();
-                _exit(0);
-            }
-            int status = 0;
-            CHECK(::waitpid(child, &status, 0) == child);
-            CHECK(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
-            RunningStore next(folder);
-            next.flush();
-            next.close();
-            for (std::uint64_t i = 0; i < 3; ++i) CHECK(has(*next, i, 100));
-            for (std::uint64_t i = 100; i < 105; ++i) CHECK(found(*next, i).empty() || has(*next, i, 500));
-            CHECK_EQUAL(next->counters().damaged, 0U);
-            CHECK_EQUAL(next->counters().write_error, 0);
-            check_is_tidy(folder);
-            if (!WIFSIGNALED(status)) break;
+    for (int n = 1;; n += testing::stride(1)) {
+        testing::current_variant() = "call " + std::to_string(n);
+        const RecordFolder folder;
+        fill_files(folder, 3, 1, 100);
+        const auto kill_itself = [] { return ::kill(::getpid(), SIGKILL); };
+        const pid_t child = fork();
+        if (child == 0) {
+            RunningStore store(folder, {64 * kMiB, 2000}, [&](RecordStore* opened) {
+                HookedCalls calls(n, kill_itself);
+                opened->run();
+            });
+            for (std::uint64_t i = 100; i < 105; ++i) put(store.get(), i, 500);
+            store.flush();
+            put(store.get(), 105, 500);  // in another file, as that one is full
+            store.close();
+            _exit(0);
         }
+        int status = 0;
+        CHECK(::waitpid(child, &status, 0) == child);
+        CHECK(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
+        RunningStore next(folder);
+        next.flush();
+        next.close();
+        for (std::uint64_t i = 0; i < 3; ++i) CHECK(has(*next, i, 100));
+        for (std::uint64_t i = 100; i < 106; ++i) CHECK(found(*next, i).empty() || has(*next, i, 500));
+        CHECK_EQUAL(next->counters().damaged, 0U);
+        CHECK_EQUAL(next->counters().write_error, 0);
+        check_is_tidy(folder);
+        if (!WIFSIGNALED(status)) break;
     }
     testing::current_variant() = "";
 }
@@ -237,25 +232,6 @@ TEST_CASE(each_allocation_may_fail_once_and_no_record_is_wrong) {
         next.close();
         for (std::uint64_t i = 0; i < 2; ++i) CHECK(has(*next, i, 100));
         check_is_tidy(folder);
-    }
-    testing::current_variant() = "";
-}
-
-TEST_CASE(a_record_that_was_written_is_found_where_publishing_has_no_memory) {
-    bool has_failed = true;
-    for (std::int64_t n = 1; has_failed; ++n) {
-        testing::current_variant() = "allocation " + std::to_string(n);
-        const RecordFolder folder;
-        RunningStore store(folder);
-        put(store.get(), 1, 20);
-        store->begin_epoch();  // wakes its thread
-        while (store->counters().bytes_written == 0) ::usleep(100);
-        {
-            const FailingAllocation failing(n, false);
-            store.flush();
-            has_failed = FailingAllocation::has_failed();
-        }
-        CHECK(has(*store, 1, 20));
     }
     testing::current_variant() = "";
 }
@@ -303,25 +279,20 @@ TEST_CASE(records_not_kept_for_lack_of_descriptors_are_kept_in_the_next_epoch) {
 }
 
 TEST_CASE(records_that_could_not_be_published_are_not_looked_for) {
-    for (const bool has_published : {false, true}) {
-        const RecordFolder folder;
-        RunningStore store(folder);
-        if (has_published) {
-            put(store.get(), 1, 5000);
-            store.flush();
-        }
-        for (std::uint64_t i = 2; i < 5; ++i) put(store.get(), i, 5000);
-        while (store->counters().bytes_written < (has_published ? 4 : 3) * 5000) ::usleep(1000);
-        const std::string data = folder.names()[0];
-        CHECK_EQUAL(::mkdir(folder.path(data.substr(0, data.size() - 4) + ".tmp").c_str(), 0700), 0);
-        store.flush();
-        CHECK_EQUAL(store->counters().write_error, EISDIR);
-        for (std::uint64_t i = 2; i < 5; ++i) CHECK(found(*store, i).empty());
-        CHECK_EQUAL(has(*store, 1, 5000), has_published);
-        CHECK(!put(store.get(), 6, 100));
-        CHECK_EQUAL(store->counters().damaged, 0U);
-        CHECK_EQUAL(count_names(folder, ".dat"), has_published ? 1U : 0U);
-    }
+    const RecordFolder folder;
+    RunningStore store(folder);
+    put(store.get(), 1, 5000);
+    store.flush();
+    const std::string data = folder.names()[0];
+    CHECK_EQUAL(::mkdir(folder.path(data.substr(0, data.size() - 4) + ".tmp").c_str(), 0700), 0);
+    for (std::uint64_t i = 2; i < 5; ++i) put(store.get(), i, 5000);
+    store.flush();
+    CHECK_EQUAL(store->counters().write_error, EISDIR);
+    for (std::uint64_t i = 2; i < 5; ++i) CHECK(found(*store, i).empty());
+    CHECK(has(*store, 1, 5000));
+    CHECK(!put(store.get(), 6, 100));
+    CHECK_EQUAL(store->counters().damaged, 0U);
+    CHECK_EQUAL(count_names(folder, ".dat"), 1U);
 }
 
 TEST_CASE(a_directory_is_published_after_its_records_are_on_disk) {
@@ -364,7 +335,7 @@ TEST_CASE(a_writer_that_ended_is_not_kept_alive_by_a_child) {
     if (parent == 0) {
         RunningStore store(folder);
         put(store.get(), 1, 100);
-        while (store->counters().bytes_written == 0) ::usleep(1000);
+        store.flush();
         char byte = 0;
         if (fork() == 0) {
             store->close_after_fork();
@@ -380,8 +351,9 @@ TEST_CASE(a_writer_that_ended_is_not_kept_alive_by_a_child) {
     int status = 0;
     CHECK(::waitpid(parent, &status, 0) == parent);
     RunningStore next(folder);
+    put(next.get(), 2, 100);
     next.flush();
-    CHECK_EQUAL(count_names(folder, ".dat"), 0U);
+    CHECK_EQUAL(count_names(folder, ".dat"), 1U);  // goes on with the file
     for (const int end : {from_child[0], from_child[1], to_child[0], to_child[1]}) ::close(end);
 }
 

@@ -1,3 +1,5 @@
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,9 +25,15 @@ using testing::IdleChild;
 using testing::in_forked_child;
 using testing::RecordFolder;
 
-int take_lock(const RecordFolder& folder, bool waits = false) {
+int take_lock(const RecordFolder& folder) {
     FolderLock lock;
-    return FolderLock::take(folder.descriptor(), "lock", waits, &lock);
+    return FolderLock::take(folder.descriptor(), &lock);
+}
+
+bool is_locked(const RecordFolder& folder) {
+    const UniqueFd file(::open(folder.path("lock").c_str(), O_RDWR | O_CLOEXEC));
+    CHECK(file.is_open());
+    return ::flock(file.get(), LOCK_EX | LOCK_NB) != 0;
 }
 
 }  // namespace
@@ -34,16 +42,14 @@ TEST_CASE(folder_lock_keeps_others_out_until_its_end) {
     const RecordFolder folder;
     {
         FolderLock lock;
-        CHECK_EQUAL(FolderLock::take(folder.descriptor(), "lock", true, &lock), 0);
-        CHECK_EQUAL(take_lock(folder), EWOULDBLOCK);
-        CHECK_EQUAL(in_forked_child([&] { return take_lock(folder) == EWOULDBLOCK; }), 0);
-        FolderLock other;
-        CHECK_EQUAL(FolderLock::take(folder.descriptor(), "merge", false, &other), 0);
+        CHECK_EQUAL(FolderLock::take(folder.descriptor(), &lock), 0);
+        CHECK(is_locked(folder));
+        CHECK_EQUAL(in_forked_child([&] { return is_locked(folder); }), 0);
         const FolderLock moved = std::move(lock);
-        CHECK_EQUAL(take_lock(folder), EWOULDBLOCK);
+        CHECK(is_locked(folder));
     }
     CHECK_EQUAL(take_lock(folder), 0);
-    const std::vector<std::string> names = {"lock", "merge"};
+    const std::vector<std::string> names = {"lock"};
     CHECK(folder.names() == names);
     struct stat facts = {};
     CHECK(::stat(folder.path("lock").c_str(), &facts) == 0);
@@ -53,7 +59,7 @@ TEST_CASE(folder_lock_keeps_others_out_until_its_end) {
 TEST_CASE(folder_lock_is_free_at_its_end_though_a_forked_child_lives_on) {
     const RecordFolder folder;
     std::optional<FolderLock> lock(std::in_place);
-    CHECK_EQUAL(FolderLock::take(folder.descriptor(), "lock", true, &*lock), 0);
+    CHECK_EQUAL(FolderLock::take(folder.descriptor(), &*lock), 0);
     const IdleChild child;
     lock.reset();
     CHECK_EQUAL(take_lock(folder), 0);
@@ -61,33 +67,34 @@ TEST_CASE(folder_lock_is_free_at_its_end_though_a_forked_child_lives_on) {
 
 TEST_CASE(folder_lock_is_not_freed_by_a_forked_child) {
     const RecordFolder folder;
+    const RecordFolder elsewhere;
     std::optional<FolderLock> lock(std::in_place);
-    CHECK_EQUAL(FolderLock::take(folder.descriptor(), "lock", true, &*lock), 0);
+    CHECK_EQUAL(FolderLock::take(folder.descriptor(), &*lock), 0);
     CHECK_EQUAL(in_forked_child([&] {
                     lock.reset();
-                    return take_lock(folder) == EWOULDBLOCK;
+                    return is_locked(folder);
                 }),
                 0);
-    CHECK_EQUAL(take_lock(folder), EWOULDBLOCK);
+    CHECK(is_locked(folder));
     CHECK_EQUAL(in_forked_child([&] {
-                    FolderLock merge;
-                    if (FolderLock::take(folder.descriptor(), "merge", true, &merge) != 0) return false;
-                    *lock = std::move(merge);
+                    FolderLock own;
+                    if (FolderLock::take(elsewhere.descriptor(), &own) != 0) return false;
+                    *lock = std::move(own);
                     return true;
                 }),
                 0);
-    CHECK_EQUAL(take_lock(folder), EWOULDBLOCK);
+    CHECK(is_locked(folder));
 }
 
 TEST_CASE(folder_lock_waits_for_its_turn) {
     const RecordFolder folder;
     std::optional<FolderLock> lock(std::in_place);
-    CHECK_EQUAL(FolderLock::take(folder.descriptor(), "lock", true, &*lock), 0);
+    CHECK_EQUAL(FolderLock::take(folder.descriptor(), &*lock), 0);
     std::atomic<int> order{0};  // the lock orders it, which the thread sanitizer does not know
     int error = -1;
     std::thread waiting([&] {
         FolderLock own;
-        error = FolderLock::take(folder.descriptor(), "lock", true, &own);
+        error = FolderLock::take(folder.descriptor(), &own);
         order = 10 * order + 2;
     });
     order = 10 * order + 1;
@@ -108,10 +115,10 @@ TEST_CASE(folder_lock_is_of_the_file_that_is_there) {
                 folder.write("lock", "");
                 return HookedCalls::kGoesOn;
             });
-            CHECK_EQUAL(FolderLock::take(folder.descriptor(), "lock", true, &lock), 0);
+            CHECK_EQUAL(FolderLock::take(folder.descriptor(), &lock), 0);
             CHECK(hooked.was_reached());
         }
-        CHECK_EQUAL(take_lock(folder), EWOULDBLOCK);
+        CHECK(is_locked(folder));
     }
     ::unlink(path.c_str());
     CHECK(::mkfifo(path.c_str(), 0600) == 0);
@@ -129,7 +136,7 @@ TEST_CASE(folder_lock_that_cannot_be_taken_says_why_and_is_taken_later) {
             bool was_reached = false;
             {
                 const HookedCalls failing(n, error);
-                const int result = take_lock(folder, true);
+                const int result = take_lock(folder);
                 was_reached = failing.was_reached();
                 // Opened, looked at and locked; whether it is still there is asked again, and closing unlocks, too.
                 CHECK_EQUAL(result, n <= 3 && error != EINTR ? error : 0);

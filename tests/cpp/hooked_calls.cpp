@@ -118,10 +118,6 @@ ssize_t pwritev(int file, const iovec* parts, int count, off_t offset) {
     return transfer("pwritev", REAL(pwritev), file, parts, count, offset);
 }
 
-int fallocate(int file, int mode, off_t offset, off_t size) {
-    return fails("fallocate") ? -1 : REAL(fallocate)(file, mode, offset, size);
-}
-
 int sync_file_range(int file, off64_t offset, off64_t size, unsigned flags) {
     return fails("sync_file_range") ? -1 : REAL(sync_file_range)(file, offset, size, flags);
 }

@@ -1,12 +1,10 @@
 #include "io/records/record_file.h"
 
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <string>
 #include <vector>
 
@@ -32,40 +30,8 @@ using testing::ReadRecord;
 using testing::record_bytes;
 using testing::RecordBytes;
 using testing::RecordFolder;
-using testing::view_of;
 using testing::with_value;
 using testing::Written;
-
-void check_reserved_space(const RecordFolder& folder) {
-    Written written;
-    CHECK_EQUAL(written.create(folder), 0);
-    RecordFileWriter& writer = written.writer;
-    const std::string path = folder.path(writer.name() + ".dat");
-    const auto facts_of = [&path] {
-        struct stat facts = {};
-        CHECK(::stat(path.c_str(), &facts) == 0);
-        return facts;
-    };
-    CHECK_EQUAL(writer.reserved_end(), 40U);
-    CHECK_EQUAL(writer.reserve(0), 0);
-    CHECK_EQUAL(writer.reserve(1 << 20), 0);
-    CHECK_EQUAL(writer.reserved_end(), 40U + (1 << 20));
-    CHECK_EQUAL(facts_of().st_size, 40);
-    CHECK(facts_of().st_blocks * 512 >= 1 << 20);
-    CHECK_EQUAL(writer.reserve(1 << 20), 0);
-    CHECK_EQUAL(writer.reserved_end(), 40U + (2 << 20));
-    CHECK(facts_of().st_blocks * 512 >= 2 << 20);
-    CHECK_EQUAL(written.append(1, 1000), 0);
-    CHECK_EQUAL(writer.reserved_end(), 40U + (2 << 20));
-    CHECK_EQUAL(writer.trim(), 0);
-    CHECK_EQUAL(writer.reserved_end(), writer.end());
-    CHECK(facts_of().st_blocks * 512 <= 1 << 16);
-    CHECK_EQUAL(written.append(2, 1000), 0);
-    CHECK_EQUAL(writer.reserved_end(), writer.end());
-    CHECK_EQUAL(facts_of().st_size, static_cast<off_t>(writer.end()));
-    const auto opened = open_file(folder, writer.name());
-    CHECK(read_record(opened.file, written.directory.entries[1].place()).bytes == record_bytes(2, 1000));
-}
 
 }  // namespace
 
@@ -201,7 +167,7 @@ TEST_CASE(file_that_others_may_have_made_is_not_opened) {
     CHECK(::stat(folder.path(name + ".dat").c_str(), &facts) == 0);
     CHECK_EQUAL(facts.st_mode & 0777, 0600U);
     check_trust(folder, name + ".dat",
-                [&](RecordFileVerdict alone, RecordFileVerdict) { CHECK(open_file(folder, name).verdict == alone); });
+                [&](RecordFileVerdict expected) { CHECK(open_file(folder, name).verdict == expected); });
 }
 
 TEST_CASE(writers_lock_is_held_until_every_process_that_has_its_descriptor_closed_it) {
@@ -228,81 +194,48 @@ TEST_CASE(writers_lock_is_held_until_every_process_that_has_its_descriptor_close
     CHECK(!second.file.try_lock());
 }
 
-TEST_CASE(space_is_reserved_after_the_end_of_the_file_and_given_back) {
-    check_reserved_space(RecordFolder());
-    check_reserved_space(RecordFolder("/tmp"));
-}
-
-TEST_CASE(reserving_fails_without_space_and_does_nothing_without_support) {
-    const RecordFolder folder;
-    Written written;
-    CHECK_EQUAL(written.create(folder), 0);
-    CHECK(written.writer.reserve(std::uint64_t{1} << 61) != 0);
-    for (const auto& [system_error, error] : {std::make_pair(ENOSPC, ENOSPC), {EDQUOT, EDQUOT}, {EOPNOTSUPP, 0}}) {
-        const HookedCalls failing(1, system_error);
-        CHECK_EQUAL(written.writer.reserve(4096), error);
-        CHECK_EQUAL(written.writer.reserved_end(), 40U);
-    }
-    CHECK_EQUAL(written.append(1, 1000), 0);
-    CHECK_EQUAL(written.writer.reserved_end(), written.writer.end());
-}
-
-TEST_CASE(record_that_had_no_room_leaves_its_place_to_the_next) {
-    const RecordFolder folder;
-    CHECK_EQUAL(in_forked_child([&] {
-                    ::signal(SIGXFSZ, SIG_IGN);
-                    rlimit limit = {};
-                    Written written;
-                    if (written.create(folder) != 0 || written.append(1, 2000) != 0) return false;
-                    if (::getrlimit(RLIMIT_FSIZE, &limit) != 0) return false;
-                    const rlimit small = {4096, limit.rlim_max};
-                    if (::setrlimit(RLIMIT_FSIZE, &small) != 0) return false;
-                    const std::uint64_t end = written.writer.end();
-                    if (written.append(2, 3000) != EFBIG || written.writer.end() != end) return false;
-                    if (written.append(3, 1000) != 0 || ::setrlimit(RLIMIT_FSIZE, &limit) != 0) return false;
-                    if (written.append(4, 3000) != 0 || written.publish(folder) != 0) return false;
-                    const auto opened = open_file(folder, written.writer.name());
-                    const auto read = read_directory(folder, written.writer.name());
-                    std::size_t found = 0;
-                    for (const DirectoryEntry& entry : read.directory.entries) {
-                        const ReadRecord record = read_record(opened.file, entry.place());
-                        if (!record.is_there) return false;
-                        found += record.bytes == record_bytes(record.head.key.length - 1000, entry.size);
-                    }
-                    return found == 3;
-                }),
-                0);
-}
-
-TEST_CASE(file_whose_sync_failed_takes_no_more_records) {
+TEST_CASE(file_of_a_writer_that_ended_is_written_from_where_its_published_records_end) {
     const RecordFolder folder;
     Written written;
     CHECK_EQUAL(written.create(folder), 0);
     CHECK_EQUAL(written.append(1, 100), 0);
     CHECK_EQUAL(written.publish(folder), 0);
-    CHECK_EQUAL(written.append(2, 100), 0);
-    {
-        const HookedCalls failing(1, EIO);
-        CHECK_EQUAL(written.writer.sync(), EIO);
+    const std::uint64_t end = written.writer.end();
+    CHECK_EQUAL(written.append(2, 5000), 0);
+    written.directory.entries.pop_back();
+    const std::string name = written.writer.name();
+    const RecordFileId id = written.writer.id();
+    RecordFileWriter next;
+    CHECK_EQUAL(RecordFileWriter::reopen(folder.descriptor(), name, id, &next), EWOULDBLOCK);
+    written.writer = RecordFileWriter();
+    CHECK_EQUAL(RecordFileWriter::reopen(folder.descriptor(), name, id, &next), 0);
+    CHECK(!open_file(folder, name).file.try_lock());
+    CHECK_EQUAL(next.go_on_from(end + 10'000), EBADMSG);
+    CHECK_EQUAL(next.go_on_from(end), 0);
+    std::uint64_t size = 0;
+    CHECK_EQUAL(open_file(folder, name).file.find_size(&size), 0);
+    CHECK_EQUAL(size, end);
+    written.writer = std::move(next);
+    CHECK_EQUAL(written.append(3, 200), 0);
+    CHECK_EQUAL(written.publish(folder), 0);
+    const auto opened = open_file(folder, name);
+    CHECK_EQUAL(written.directory.entries.size(), 2U);
+    for (const DirectoryEntry& entry : written.directory.entries) {
+        CHECK(read_record(opened.file, entry.place()).bytes == record_bytes(entry.size == 100 ? 1 : 3, entry.size));
     }
-    CHECK_EQUAL(written.publish(folder), EIO);
-    CHECK_EQUAL(written.append(3, 100), EIO);
-    CHECK_EQUAL(read_directory(folder, written.writer.name()).directory.entries.size(), 1U);
 }
 
-TEST_CASE(written_bytes_are_pushed_out_once_and_nothing_is_said_of_an_error) {
+TEST_CASE(file_that_others_may_have_made_is_not_written) {
     const RecordFolder folder;
     Written written;
     CHECK_EQUAL(written.create(folder), 0);
-    CHECK_EQUAL(written.append(1, 100), 0);
-    const HookedCalls failing(1, EIO);
-    written.writer.push_out();
-    written.writer.push_out();
-    CHECK_EQUAL(written.append(2, 100), 0);
-    written.writer.push_out();
-    const std::vector<std::string> expected = {"sync_file_range", "pwritev", "sync_file_range"};
-    CHECK(failing.names() == expected);
-    CHECK_EQUAL(written.writer.sync(), 0);
+    const std::string name = written.writer.name();
+    written.writer = RecordFileWriter();
+    CHECK(::chmod(folder.path(name + ".dat").c_str(), 0666) == 0);
+    RecordFileWriter next;
+    CHECK_EQUAL(RecordFileWriter::reopen(folder.descriptor(), name, {}, &next), EPERM);
+    CHECK_EQUAL(RecordFileWriter::reopen(folder.descriptor(), "index-0000000000000000", {}, &next), ENOENT);
+    CHECK(!next.is_open());
 }
 
 TEST_CASE(file_that_cannot_be_made_leaves_nothing_and_the_writer_as_it_was) {
@@ -355,10 +288,8 @@ TEST_CASE(interrupted_and_partial_transfers_of_records_go_on) {
             const HookedCalls hooked(++n, result);
             Written written;
             CHECK_EQUAL(written.create(folder), 0);
-            CHECK_EQUAL(written.writer.reserve(4096), 0);
             CHECK_EQUAL(written.append(1, 77, 2), 0);
             CHECK_EQUAL(written.publish(folder), 0);
-            CHECK_EQUAL(written.writer.trim(), 0);
             const auto opened = open_file(folder, written.writer.name());
             CHECK(opened.verdict == RecordFileVerdict::kGood);
             const ReadRecord read = read_record(opened.file, written.directory.entries[0].place());

@@ -224,43 +224,42 @@ inline ReadRecord read_record(const RecordFile& file, const RecordPlace& place) 
     return read;
 }
 
-// Puts files that cannot be trusted under `name` in the folder, in turn, and calls `check` with two expected verdicts:
-// for a reader that checks owner and mode, and for one that only checks for a regular file.
+// Puts files that cannot be trusted under `name` in the folder, in turn, and calls `check` with the expected verdict.
 template <typename Check>
 void check_trust(const RecordFolder& folder, const std::string& name, const Check& check) {
     const auto [kGood, kUntrusted] = std::make_pair(RecordFileVerdict::kGood, RecordFileVerdict::kUntrusted);
     const std::string path = folder.path(name);
     const std::string aside = folder.path("aside");
-    for (const auto& [mode, alone] : {std::make_pair(0600, kGood),
-                                      {0400, kGood},
-                                      {0644, kGood},
-                                      {0620, kUntrusted},
-                                      {0602, kUntrusted},
-                                      {0666, kUntrusted}}) {
+    for (const auto& [mode, expected] : {std::make_pair(0600, kGood),
+                                         {0400, kGood},
+                                         {0644, kGood},
+                                         {0620, kUntrusted},
+                                         {0602, kUntrusted},
+                                         {0666, kUntrusted}}) {
         CHECK(::chmod(path.c_str(), static_cast<mode_t>(mode)) == 0);
-        check(alone, kGood);
+        check(expected);
     }
     CHECK(::chmod(path.c_str(), 0644) == 0);
     if (::geteuid() == 0 && ::chown(path.c_str(), 12345, 0) == 0) {  // there may be no other user than this root
-        check(kUntrusted, kGood);
+        check(kUntrusted);
         CHECK(::chown(path.c_str(), 0, 0) == 0);
         CHECK(::chmod(folder.path().c_str(), 0755) == 0);
         CHECK(::seteuid(12345) == 0);  // this user trusts root
-        check(kGood, kGood);
+        check(kGood);
         CHECK(::seteuid(0) == 0);
     }
     CHECK(::rename(path.c_str(), aside.c_str()) == 0);
     CHECK(::symlink(aside.c_str(), path.c_str()) == 0);
-    check(kUntrusted, kUntrusted);
+    check(kUntrusted);
     ::unlink(path.c_str());
     CHECK(::mkfifo(path.c_str(), 0600) == 0);
-    check(kUntrusted, kUntrusted);
+    check(kUntrusted);
     ::unlink(path.c_str());
     CHECK(::mkdir(path.c_str(), 0700) == 0);
-    check(kUntrusted, kUntrusted);
+    check(kUntrusted);
     ::rmdir(path.c_str());
     CHECK(::rename(aside.c_str(), path.c_str()) == 0);
-    check(kGood, kGood);
+    check(kGood);
 }
 
 inline bool are_same(const RecordDirectory& a, const RecordDirectory& b) {

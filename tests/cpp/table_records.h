@@ -15,7 +15,6 @@ namespace fastload::testing {
 using Bytes = std::vector<std::uint8_t>;
 
 constexpr std::size_t kNoBound = std::size_t{1} << 40;
-constexpr std::size_t kArenaBytes = RecordArenas::kArenaBytes;
 
 inline ContentKey key_of(std::uint64_t low) { return {{low, ~low}, 1000}; }
 
@@ -42,7 +41,7 @@ inline std::shared_ptr<IndexRecords> borrowed(IndexTable* table) {
 }
 
 inline bool put(IndexTable* table, const ContentKey& key, const Bytes& record) {
-    return table->put(key, {record.data(), record.size()});
+    return table->put(key, 0, {record.data(), record.size()});
 }
 
 inline Bytes found(const IndexTable& table, const ContentKey& key) {

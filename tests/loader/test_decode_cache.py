@@ -1,8 +1,7 @@
-"""The decode cache changes no byte, error, draw or order, whatever happens to the files meanwhile."""
+"""Indexes in the memory of a process: the loaders that share them, their limit, and what is told of them."""
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,12 +9,7 @@ from typing import Any
 
 import pytest
 import recipes
-import torch
-from bad_folders import ListOfFiles
-from cached_epochs import RECIPES, SIZE, make_odd_photographs, told_in_two_epochs
-from flat_values import flat
-from image_folders import save_jpeg
-from torch.utils.data import Dataset
+from cached_epochs import make_odd_photographs
 from torchvision.datasets import ImageFolder
 
 import fastload
@@ -34,61 +28,6 @@ def folder(tmp_path: Path) -> Path:
     return make_odd_photographs(tmp_path / "images")
 
 
-def loaders(dataset: Dataset[Any], **arguments: Any) -> list[fastload.DataLoader[Any]]:
-    """Returns the same loader without and with a cache."""
-    return [
-        fastload.DataLoader(
-            dataset, batch_size=5, shuffle=True, generator=torch.Generator().manual_seed(1), cache=cache, **arguments
-        )
-        for cache in (None, "auto")
-    ]
-
-
-def epochs(loader: fastload.DataLoader[Any], count: int) -> list[Any]:
-    batches = []
-    for epoch in range(count):
-        torch.manual_seed(epoch)
-        batches.append(list(loader))
-    return batches
-
-
-@pytest.mark.parametrize("num_workers", [0, 3])
-@pytest.mark.parametrize("rng", ["torch", "sample"])
-@pytest.mark.parametrize("is_own", [False, True])
-@pytest.mark.parametrize("recipe", RECIPES)
-def test_three_epochs_have_the_bytes_without_a_cache(
-    folder: Path, recipe: str, is_own: bool, rng: str, num_workers: int
-) -> None:
-    images = ImageFolder(str(folder), RECIPES[recipe]())
-    dataset = ListOfFiles(images, images.transform) if is_own else images
-    plain, cached = loaders(dataset, num_workers=num_workers, rng=rng, seed=3 if rng == "sample" else None)
-    assert flat(epochs(cached, 3)) == flat(epochs(plain, 3))
-    assert plain.stats().cache_misses == plain.stats().cache_hits == 0
-    stats = cached.stats()
-    assert stats.cache_mismatches == stats.cache_dropped == 0
-    if not is_own or num_workers > 0:
-        assert stats.cache_hits >= 22
-        assert 15 <= stats.cache_records <= 22  # not the progressive one, nor the PNG
-        assert stats.cache_memory_bytes > 0
-
-
-def test_a_file_that_changes_in_place_with_its_old_times_is_another_file(folder: Path) -> None:
-    dataset = ImageFolder(str(folder), recipes.training(SIZE))
-    plain, cached = loaders(dataset, num_workers=2)
-    epochs(cached, 2), epochs(plain, 2)
-    for seed, (path, _) in enumerate(dataset.samples):
-        file = Path(path)
-        before = file.stat()
-        save_jpeg(file, 100 + seed, 300, 220, quality=30)
-        contents = file.read_bytes()
-        assert len(contents) <= before.st_size
-        file.write_bytes(contents + bytes(before.st_size - len(contents)))  # after the end of the image
-        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
-        assert file.stat().st_size == before.st_size
-    assert flat(epochs(cached, 2)) == flat(epochs(plain, 2))
-    assert cached.stats().cache_mismatches == 0
-
-
 def test_copies_are_known_by_their_contents(folder: Path, tmp_path: Path) -> None:
     first = fastload.DataLoader(ImageFolder(str(folder), recipes.evaluation(64, 32)), batch_size=5)
     list(first)
@@ -98,15 +37,6 @@ def test_copies_are_known_by_their_contents(folder: Path, tmp_path: Path) -> Non
     list(second)
     stats = second.stats()
     assert (stats.cache_misses, stats.cache_hits) == (0, first.stats().cache_misses)
-
-
-def test_bad_files_have_their_errors_and_places(folder: Path) -> None:
-    victim = folder / "class0" / "02.jpg"
-    victim.write_bytes(victim.read_bytes()[:2000])
-    dataset = ImageFolder(str(folder), recipes.training(SIZE))
-    plain, kept = (told_in_two_epochs(dataset, cache) for cache in (None, "auto"))
-    assert plain == kept
-    assert any("02.jpg" in line for line in plain)
 
 
 def test_explain_and_stats_say_what_is_kept(folder: Path) -> None:

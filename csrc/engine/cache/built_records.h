@@ -3,8 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "base/content_hash.h"
 #include "base/unique_fd.h"
@@ -35,7 +33,8 @@ class BuiltRecords {
     // Opens the files. Returns 0 or the system's error. Call it once, before anything else. May throw std::bad_alloc.
     int open();
 
-    // Returns whether the folder still has exactly the files that were opened. May throw std::bad_alloc.
+    // Returns whether the folder still has exactly the files that open() found, and none of them may open now. May
+    // throw std::bad_alloc.
     bool is_current() const;
 
     // Finds the record of the key with the highest rank, without an allocation or a system call. Returns false if there
@@ -54,8 +53,7 @@ class BuiltRecords {
     const UniqueFd folder_;
     const std::unique_ptr<const HashKey> key_;
     const RecordKind kind_;
-    RecordSnapshot files_;            // as open() found them
-    std::vector<std::string> names_;  // of all files that were examined, but not of one that may open later
+    RecordSnapshot files_;  // as open() found them
     mutable StoreReads reads_;
 };
 

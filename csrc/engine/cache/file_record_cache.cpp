@@ -50,7 +50,6 @@ FileRecordCounters FileRecordCache::counters() const noexcept {
     counters.hits = outcome(Outcome::kHit);
     counters.stale = outcome(Outcome::kStale);
     counters.damaged = outcome(Outcome::kDamaged);
-    counters.misses = outcome(Outcome::kMiss) + counters.stale + counters.damaged;
     counters.checks = checks_.load(std::memory_order_relaxed);
     counters.mismatches = mismatches_.load(std::memory_order_relaxed);
     return counters;

@@ -35,7 +35,6 @@ namespace fastload {
 
 struct FileRecordCounters {
     std::uint64_t hits = 0;
-    std::uint64_t misses = 0;      // including stale and damaged records
     std::uint64_t stale = 0;       // records of other contents, as far as known
     std::uint64_t damaged = 0;     // records that could not be read, or that failed their checks
     std::uint64_t checks = 0;      // hits that were decoded from their files as well

@@ -6,14 +6,48 @@
 
 #include "engine/cache/record_kinds.h"
 #include "io/records/record_directory.h"
+#include "io/records/record_folder.h"
 
 namespace fastload {
+namespace {
+
+// Files come and go while they are listed.
+constexpr int kListings = 3;
+
+// Opens the file `name` (without a suffix) of the store. Returns null if it cannot be used; *error is then the system's
+// error, EBADMSG for damage, or 0 for a file of another format or an untrusted owner. May throw std::bad_alloc.
+std::shared_ptr<const OpenedRecords> open_records(const StorePlace& place, const std::string& name, int* error) {
+    const std::uint32_t revision = decoder_revision(place.kind);
+    auto file = std::make_shared<RecordFile>();
+    if (RecordFile::open(place.folder, name, place.kind, revision, file.get(), error) != RecordFileVerdict::kGood) {
+        return nullptr;
+    }
+    RecordDirectory directory;
+    if (read_record_directory(place.folder, name, place.kind, revision, *place.key, &directory, error) !=
+        RecordFileVerdict::kGood) {
+        return nullptr;
+    }
+    if (!(directory.id == file->id())) return nullptr;
+    return std::make_shared<const OpenedRecords>(name, std::move(file), directory);
+}
+
+// Returns the file of this name in the snapshot, or null if it is not there or has changed since.
+std::shared_ptr<const OpenedRecords> unchanged_file(const StorePlace& place, const RecordSnapshot& before,
+                                                    const std::string& name) {
+    for (const auto& file : before.files) {
+        if (file->name() != name) continue;
+        std::uint64_t generation = 0;
+        int error = 0;
+        const RecordFileVerdict verdict = read_record_generation(place.folder, name, &generation, &error);
+        return verdict == RecordFileVerdict::kGood && generation == file->generation() ? file : nullptr;
+    }
+    return nullptr;
+}
+
+}  // namespace
 
 OpenedRecords::OpenedRecords(std::string name, std::shared_ptr<const RecordFile> file, const RecordDirectory& directory)
-    : name_(std::move(name)),
-      file_(std::move(file)),
-      generation_(directory.generation),
-      covered_bytes_(directory.covered_bytes) {
+    : name_(std::move(name)), file_(std::move(file)), generation_(directory.generation) {
     const std::size_t size = directory.entries.size();
     tags_.reserve(size);
     places_.reserve(size);
@@ -56,21 +90,6 @@ bool OpenedRecords::find(const ContentHash& hash, FoundRecord* found) const noex
     return true;
 }
 
-std::shared_ptr<const OpenedRecords> open_records(const StorePlace& place, const std::string& name, int* error) {
-    const std::uint32_t revision = decoder_revision(place.kind);
-    auto file = std::make_shared<RecordFile>();
-    if (RecordFile::open(place.folder, name, place.kind, revision, file.get(), error) != RecordFileVerdict::kGood) {
-        return nullptr;
-    }
-    RecordDirectory directory;
-    if (read_record_directory(place.folder, name, place.kind, revision, *place.key, &directory, error) !=
-        RecordFileVerdict::kGood) {
-        return nullptr;
-    }
-    if (!(directory.id == file->id())) return nullptr;
-    return std::make_shared<const OpenedRecords>(name, std::move(file), directory);
-}
-
 std::size_t RecordSnapshot::num_records() const noexcept {
     std::size_t sum = 0;
     for (const auto& file : files) sum += file->size();
@@ -92,6 +111,28 @@ const OpenedRecords* RecordSnapshot::find(const ContentHash& hash, FoundRecord* 
         *found = candidate;
     }
     return best;
+}
+
+int look_at_folder(const StorePlace& place, const RecordSnapshot& before, RecordSnapshot* after) {
+    for (int listing = 0; listing < kListings; ++listing) {
+        FolderFiles files;
+        if (const int error = list_record_files(place.folder, place.kind, &files); error != 0) return error;
+        RecordSnapshot found;
+        found.used_bytes = files.used_bytes;
+        bool is_gone = false;
+        for (const std::string& name : files.complete) {
+            int error = 0;
+            auto file = unchanged_file(place, before, name);
+            if (file == nullptr) file = open_records(place, name, &error);
+            if (file != nullptr) found.files.push_back(std::move(file));
+            is_gone = is_gone || error == ENOENT;
+            found.is_settled = found.is_settled && (error == 0 || error == EBADMSG);
+        }
+        found.names = std::move(files.complete);
+        *after = std::move(found);
+        if (!is_gone) break;
+    }
+    return 0;
 }
 
 }  // namespace fastload

@@ -29,8 +29,6 @@ class OpenedRecords {
     const std::string& name() const noexcept { return name_; }
     const std::shared_ptr<const RecordFile>& file() const noexcept { return file_; }
     std::uint64_t generation() const noexcept { return generation_; }
-    // The bytes of the .dat with records; anything after them does not count.
-    std::uint64_t covered_bytes() const noexcept { return covered_bytes_; }
     std::size_t size() const noexcept { return tags_.size(); }
     std::size_t memory_bytes() const noexcept;
 
@@ -48,7 +46,6 @@ class OpenedRecords {
     std::string name_;
     std::shared_ptr<const RecordFile> file_;
     std::uint64_t generation_;
-    std::uint64_t covered_bytes_;
     std::vector<std::uint64_t> tags_;
     std::vector<std::uint64_t> places_;
     std::vector<std::uint32_t> ranks_;
@@ -56,13 +53,12 @@ class OpenedRecords {
     int bucket_shift_ = 63;
 };
 
-// Opens the file `name` (without a suffix) of the store. Returns null if it cannot be used; *error is then the system's
-// error, EBADMSG for damage, or 0 for a file of another format or an untrusted owner. May throw std::bad_alloc.
-std::shared_ptr<const OpenedRecords> open_records(const StorePlace& place, const std::string& name, int* error);
-
-// All files that a look at the store found. Immutable; a new snapshot shares the files that have not changed.
+// All files that a look at the folder found. Immutable; a new snapshot shares the files that have not changed.
 struct RecordSnapshot {
     std::vector<std::shared_ptr<const OpenedRecords>> files;
+    std::vector<std::string> names;  // of all complete files, also of those that cannot be used
+    std::uint64_t used_bytes = 0;    // on disk, by all files of the folder
+    bool is_settled = true;          // false if a file that could not be opened may open later
 
     std::size_t num_records() const noexcept;
     std::size_t memory_bytes() const noexcept;
@@ -70,5 +66,9 @@ struct RecordSnapshot {
     // as long as the snapshot.
     const OpenedRecords* find(const ContentHash& hash, FoundRecord* found) const noexcept;
 };
+
+// Looks at the store's files of one kind and opens those that have changed since `before`. Returns 0 or the system's
+// error. May throw std::bad_alloc.
+int look_at_folder(const StorePlace& place, const RecordSnapshot& before, RecordSnapshot* after);
 
 }  // namespace fastload

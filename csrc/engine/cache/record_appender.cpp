@@ -10,94 +10,93 @@
 namespace fastload {
 namespace {
 
-constexpr std::uint64_t kMinStep = std::uint64_t{1} << 20;
-constexpr std::uint64_t kMaxStep = std::uint64_t{64} << 20;
 constexpr std::uint64_t kPageBytes = 4096;
-// An entry of a .dir is not much smaller than an index. While a new .dir is written, the old one is still there.
-constexpr std::uint64_t kLeastRecordBytes = 256;
-constexpr std::uint64_t kDirectoriesAtOnce = 2;
-
-std::uint64_t directory_bytes(std::uint64_t records) noexcept {
-    return kDirectoriesAtOnce * (kPageBytes + records * sizeof(DirectoryEntry));
-}
 
 }  // namespace
 
-int RecordAppender::begin_file() {
-    auto file = std::make_shared<RecordFile>();
-    FolderLock lock;
-    if (const int error = FolderLock::take(place_.folder, "lock", true, &lock); error != 0) return error;
-    RecordFileWriter writer;
-    const std::uint32_t revision = decoder_revision(place_.kind);
-    if (const int error = RecordFileWriter::create(place_.folder, place_.kind, revision, &writer); error != 0) {
-        return error;
+// Finds the room for a record that takes `bytes` with its entry in the directory.
+int RecordAppender::find_room(std::uint64_t bytes, FolderFiles* files) {
+    if (const int error = list_record_files(place_.folder, place_.kind, files); error != 0) return error;
+    // While a directory is written, the old one is still there. Its file and the .dat end in pages that are not full.
+    const std::uint64_t directory_bytes = entries_.size() * sizeof(DirectoryEntry) + 2 * kPageBytes;
+    const std::uint64_t limit = room_for(place_.kind, place_.max_bytes, files->used_bytes - files->kind_bytes);
+    const std::uint64_t left = limit - std::min(limit, files->kind_bytes + directory_bytes);
+    if (bytes > left) return kStoreIsFull;
+    room_ = std::min(left, std::max(bytes, place_.max_bytes / 128));
+    return 0;
+}
+
+int RecordAppender::begin_file(const FolderFiles& files) {
+    // Files of coefficients and pixels never change once they are published.
+    if (place_.kind == RecordKind::kIndex) {
+        for (const std::string& name : files.complete) {
+            if (take_over(name)) return 0;
+        }
     }
-    int error = 0;
-    const RecordFileVerdict verdict =
-        RecordFile::open(place_.folder, writer.name(), place_.kind, revision, file.get(), &error);
-    if (verdict != RecordFileVerdict::kGood) {
+    const std::uint32_t revision = decoder_revision(place_.kind);
+    auto file = std::make_shared<RecordFile>();
+    RecordFileWriter writer;
+    int error = RecordFileWriter::create(place_.folder, place_.kind, revision, &writer);
+    if (error != 0) return error;
+    if (RecordFile::open(place_.folder, writer.name(), place_.kind, revision, file.get(), &error) !=
+        RecordFileVerdict::kGood) {
         static_cast<void>(unlink_in_folder(place_.folder, FileName(writer.name(), ".dat").c_str()));
         return error != 0 ? error : EIO;
     }
     writer_ = std::move(writer);
     file_ = std::move(file);
-    granted_end_ = writer_.end();
-    generation_ = 0;
     return 0;
 }
 
-std::uint64_t RecordAppender::needed_bytes(std::uint64_t record_bytes, std::uint64_t records) noexcept {
-    // Counts the directory of the last step twice: as it is and as it may become.
-    return record_bytes + record_bytes / (kLeastRecordBytes / (kDirectoriesAtOnce * sizeof(DirectoryEntry))) +
-           directory_bytes(records) + kPageBytes;
+// Goes on with the file of a writer that has ended. Returns false if it is full, damaged, foreign, or somebody writes
+// to it.
+bool RecordAppender::take_over(const std::string& name) {
+    const std::uint32_t revision = decoder_revision(place_.kind);
+    auto file = std::make_shared<RecordFile>();
+    RecordFileWriter writer;
+    RecordDirectory directory;
+    std::uint64_t size = 0;
+    int error = 0;
+    if (RecordFile::open(place_.folder, name, place_.kind, revision, file.get(), &error) != RecordFileVerdict::kGood ||
+        file->find_size(&size) != 0 || size >= max_file_bytes_ ||
+        RecordFileWriter::reopen(place_.folder, name, file->id(), &writer) != 0) {
+        return false;
+    }
+    // Read after the lock is taken: the writer may have written a last directory before it ended.
+    if (read_record_directory(place_.folder, name, place_.kind, revision, *place_.key, &directory, &error) !=
+            RecordFileVerdict::kGood ||
+        !(directory.id == file->id()) || writer.go_on_from(directory.covered_bytes) != 0) {
+        return false;
+    }
+    writer_ = std::move(writer);
+    file_ = std::move(file);
+    entries_ = std::move(directory.entries);
+    num_published_ = entries_.size();
+    generation_ = directory.generation;
+    return true;
 }
 
-// Returns whether a step of this many record bytes fits, with its part of a directory and the present directory.
-bool RecordAppender::has_room(const FolderFiles& files, std::uint64_t step) const noexcept {
-    const std::uint64_t entries_bytes = kDirectoriesAtOnce * sizeof(DirectoryEntry) * (step / kLeastRecordBytes + 1);
-    const std::uint64_t own_bytes = files.kind_bytes + directory_bytes(entries_.size()) + step + entries_bytes;
-    const std::uint64_t other_bytes = files.used_bytes - files.kind_bytes;
-    const std::uint64_t all = place_.max_bytes - std::min(place_.max_bytes, other_bytes);
-    return own_bytes <= (is_merging_ ? all : room_for(place_.kind, place_.max_bytes, other_bytes));
-}
-
-// Reserves under the store's lock, so that several processes together stay within its bytes.
-int RecordAppender::make_room(std::uint64_t bytes) {
-    const std::uint64_t needed_end = writer_.end() + bytes;
-    if (needed_end <= granted_end_) return 0;
-    FolderLock lock;
-    if (const int error = FolderLock::take(place_.folder, "lock", true, &lock); error != 0) return error;
+int RecordAppender::append(const ContentKey& key, std::uint32_t rank, ByteSpan record) {
+    const std::uint64_t record_bytes = record_file_bytes(record.size());
+    // An entry stands in two directories while the second one is written.
+    const std::uint64_t bytes = record_bytes + 2 * sizeof(DirectoryEntry);
     FolderFiles files;
-    if (const int error = list_record_files(place_.folder, place_.kind, &files); error != 0) return error;
-    const std::uint64_t asked = std::clamp(place_.max_bytes / 64, kMinStep, kMaxStep);
-    const std::uint64_t least = needed_end - granted_end_;
-    std::uint64_t step = std::max(asked, least);
-    while (step > least && !has_room(files, step)) step = std::max(least, step / 2);
-    if (!has_room(files, step)) return kStoreIsFull;
-    const std::uint64_t new_end = (granted_end_ + step + kPageBytes - 1) / kPageBytes * kPageBytes;
-    if (new_end > writer_.reserved_end()) {
-        if (const int error = writer_.reserve(new_end - writer_.reserved_end()); error != 0) {
-            return error;
-        }
-    }
-    granted_end_ = new_end;
-    return 0;
-}
-
-int RecordAppender::append(const ContentKey& key, std::uint32_t rank, ByteSpan record, RecordPlace* written) {
-    const std::uint64_t bytes = record_file_bytes(record.size());
     if (!writer_.is_open()) {
-        if (const int error = begin_file(); error != 0) return error;
-    } else if (writer_.end() + bytes > max_file_bytes_) {
-        return EFBIG;
+        if (const int error = find_room(bytes, &files); error != 0) return error;
+        if (const int error = begin_file(files); error != 0) return error;
+        room_ = 0;  // the file may have a directory already
     }
-    if (const int error = make_room(bytes); error != 0) return error;
+    if (bytes > room_) {
+        if (const int error = find_room(bytes, &files); error != 0) return error;
+    }
     if (entries_.size() == entries_.capacity()) entries_.reserve(2 * entries_.size() + 1024);
     const RecordHead head = {key, static_cast<std::uint32_t>(record.size()), rank};
-    if (const int error = writer_.append(head, record, written); error != 0) return error;
-    entries_.push_back({key.hash, written->offset, written->size, rank});
-    bytes_written_ += bytes;
-    unpushed_bytes_ += bytes;
+    RecordPlace written;
+    if (const int error = writer_.append(head, record, &written); error != 0) return error;
+    entries_.push_back({key.hash, written.offset, written.size, rank});
+    room_ -= bytes;
+    bytes_written_ += record_bytes;
+    unpushed_bytes_ += record_bytes;
     if (unpushed_bytes_ >= kPushedBytes) {
         writer_.push_out();
         unpushed_bytes_ = 0;
@@ -107,6 +106,7 @@ int RecordAppender::append(const ContentKey& key, std::uint32_t rank, ByteSpan r
 
 int RecordAppender::publish(std::shared_ptr<const OpenedRecords>* opened) {
     opened->reset();
+    room_ = 0;
     if (!has_unpublished()) return 0;
     RecordDirectory directory;
     directory.id = writer_.id();
@@ -127,28 +127,17 @@ int RecordAppender::publish(std::shared_ptr<const OpenedRecords>* opened) {
     return 0;
 }
 
-int RecordAppender::publish_for_good(std::shared_ptr<const OpenedRecords>* opened) {
-    opened->reset();
-    if (!has_unpublished()) return 0;
-    const int error = writer_.trim();
-    return error != 0 ? error : publish(opened);
-}
-
 void RecordAppender::close() noexcept {
-    if (!writer_.is_open()) return;
-    FolderLock lock;
-    // Without the lock, reserved space stays until somebody opens the store.
-    if (FolderLock::take(place_.folder, "lock", true, &lock) == 0) {
-        const bool is_published = !is_missing(place_.folder, FileName(writer_.name(), ".dir").c_str());
-        static_cast<void>(is_published ? writer_.trim()
-                                       : unlink_in_folder(place_.folder, FileName(writer_.name(), ".dat").c_str()));
+    if (writer_.is_open() && is_missing(place_.folder, FileName(writer_.name(), ".dir").c_str())) {
+        static_cast<void>(unlink_in_folder(place_.folder, FileName(writer_.name(), ".dat").c_str()));
     }
     writer_ = RecordFileWriter();
     file_.reset();
     entries_.clear();
     entries_.shrink_to_fit();
     num_published_ = 0;
-    granted_end_ = 0;
+    generation_ = 0;
+    room_ = 0;
     unpushed_bytes_ = 0;
 }
 

@@ -21,7 +21,7 @@ RecordBuild::RecordBuild(std::shared_ptr<const BuiltRecords> records, std::uint6
                 max_file_bytes != 0 ? max_file_bytes : max_record_file_bytes(records_->kind(), max_bytes)) {
     FolderLock lock;
     const int folder = records_->place().folder;
-    if (FolderLock::take(folder, "lock", true, &lock) == 0) remove_remains(folder, records_->kind());
+    if (FolderLock::take(folder, &lock) == 0) remove_remains(folder, records_->kind());
 }
 
 bool RecordBuild::put(const ContentKey& key, std::uint32_t rank, ByteSpan record) noexcept {
@@ -39,16 +39,12 @@ bool RecordBuild::put(const ContentKey& key, std::uint32_t rank, ByteSpan record
 // Call it with the mutex.
 int RecordBuild::append(const ContentKey& key, std::uint32_t rank, ByteSpan record) {
     const auto now = std::chrono::steady_clock::now();
-    if (appender_.is_open() && now - file_begin_ > kMaxFileAge) publish_file();
-    if (error_ != 0) return error_;
-    if (!appender_.is_open()) file_begin_ = now;
-    RecordPlace place;
-    int error = appender_.append(key, rank, record, &place);
-    if (error != EFBIG) return error;
-    publish_file();
-    if (error_ != 0) return error_;
+    if (appender_.is_open() && (appender_.is_full() || now - file_begin_ > kMaxFileAge)) publish_file();
+    if (error_ != 0 || appender_.is_open()) return error_ != 0 ? error_ : appender_.append(key, rank, record);
     file_begin_ = now;
-    return appender_.append(key, rank, record, &place);
+    FolderLock lock;
+    const int error = FolderLock::take(records_->place().folder, &lock);
+    return error != 0 ? error : appender_.append(key, rank, record);
 }
 
 void RecordBuild::finish() noexcept {
@@ -61,7 +57,7 @@ void RecordBuild::publish_file() noexcept {
     int error = ENOMEM;
     std::shared_ptr<const OpenedRecords> opened;
     try {
-        error = appender_.publish_for_good(&opened);
+        error = appender_.publish(&opened);
     } catch (const std::bad_alloc&) {
     }
     if (error == 0 && opened != nullptr) num_records_ += opened->size();
@@ -77,11 +73,6 @@ int RecordBuild::error() const noexcept {
 std::uint64_t RecordBuild::num_records() const noexcept {
     const std::lock_guard<std::mutex> lock(mutex_);
     return num_records_;
-}
-
-std::uint64_t RecordBuild::bytes_written() const noexcept {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return appender_.bytes_written();
 }
 
 }  // namespace fastload

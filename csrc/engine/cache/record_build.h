@@ -37,7 +37,6 @@ class RecordBuild {
     int error() const noexcept;
     // A lower bound of the number of published records.
     std::uint64_t num_records() const noexcept;
-    std::uint64_t bytes_written() const noexcept;
 
   private:
     int append(const ContentKey& key, std::uint32_t rank, ByteSpan record);

@@ -5,22 +5,18 @@
 #include <new>
 #include <utility>
 
-#include "engine/cache/record_merge.h"
 #include "io/records/record_folder.h"
 
 namespace fastload {
 namespace {
 
-constexpr std::size_t kMaxClosedFiles = 8;
 // The most bytes of records that wait to be written.
 constexpr std::size_t kMaxWaitingBytes = std::size_t{64} << 20;
 // From this many bytes on, the writing thread is woken.
-constexpr std::size_t kManyWaitingBytes = std::size_t{1} << 20;
-constexpr std::chrono::milliseconds kWritingInterval{500};
+constexpr std::size_t kManyWaitingBytes = std::size_t{8} << 20;
+constexpr std::chrono::milliseconds kLookInterval{500};
 constexpr std::chrono::seconds kRefreshInterval{2};
 constexpr std::chrono::seconds kMaxPublishingInterval{60};
-// Files come and go while they are listed.
-constexpr int kListings = 3;
 
 bool is_for_now(int error) noexcept {
     switch (error) {
@@ -44,31 +40,25 @@ RecordStore::RecordStore(UniqueFd folder, std::unique_ptr<const HashKey> key, st
       key_(std::move(key)),
       place_{folder_.get(), RecordKind::kIndex, key_.get(), max_bytes},
       may_write_(may_write),
-      unpublished_(kMaxWaitingBytes),
-      snapshot_(std::make_shared<const RecordSnapshot>()),
       appender_(place_, max_file_bytes != 0 ? max_file_bytes : max_record_file_bytes(place_.kind, max_bytes)),
+      snapshot_(std::make_shared<const RecordSnapshot>()),
       keeps_(may_write) {}
 
-int RecordStore::open() {
-    std::int64_t time = 0;
-    const int error = find_folder_time(folder_.get(), &time);
-    if (error == 0) refresh();
-    return error;
-}
+int RecordStore::open() { return refresh(); }
 
 void RecordStore::run() noexcept {
     bool is_tidy = !may_write_;
     for (bool is_open = true; is_open;) {
         Tasks tasks;
         try {
-            if (!std::exchange(is_tidy, true)) tidy();
+            if (!std::exchange(is_tidy, true)) remove_what_is_left();
             tasks = wait_for_tasks();
             do_tasks(tasks);
         } catch (const std::bad_alloc&) {
             stop_keeping(ENOMEM);
         }
         is_open = !tasks.closes;
-        const std::lock_guard<std::mutex> lock(tasks_mutex_);
+        const std::lock_guard<std::mutex> lock(mutex_);
         rounds_done_ = std::max(rounds_done_, tasks.round);
         done_.notify_all();
     }
@@ -77,7 +67,7 @@ void RecordStore::run() noexcept {
 
 void RecordStore::ask(bool closes, bool refreshes, bool publishes) noexcept {
     if (is_forked()) return;
-    const std::lock_guard<std::mutex> lock(tasks_mutex_);
+    const std::lock_guard<std::mutex> lock(mutex_);
     tasks_.closes |= closes;
     tasks_.refreshes |= refreshes;
     tasks_.publishes |= publishes;
@@ -96,7 +86,7 @@ void RecordStore::end_epoch() noexcept { ask(false, false, true); }
 
 bool RecordStore::flush(std::chrono::milliseconds timeout) noexcept {
     if (is_forked()) return false;
-    std::unique_lock<std::mutex> lock(tasks_mutex_);
+    std::unique_lock<std::mutex> lock(mutex_);
     tasks_.publishes = true;
     tasks_.refreshes = true;
     const std::uint64_t round = ++tasks_.round;
@@ -105,10 +95,9 @@ bool RecordStore::flush(std::chrono::milliseconds timeout) noexcept {
 }
 
 RecordStore::Tasks RecordStore::wait_for_tasks() {
-    std::unique_lock<std::mutex> lock(tasks_mutex_);
-    asked_.wait_for(lock, kWritingInterval, [this] {
-        return tasks_.closes || tasks_.refreshes || tasks_.publishes ||
-               unpublished_.waiting_bytes() >= kManyWaitingBytes;
+    std::unique_lock<std::mutex> lock(mutex_);
+    asked_.wait_for(lock, kLookInterval, [this] {
+        return tasks_.closes || tasks_.refreshes || tasks_.publishes || waiting_.record_bytes() >= kManyWaitingBytes;
     });
     const Tasks tasks = tasks_;
     tasks_.refreshes = false;
@@ -117,63 +106,61 @@ RecordStore::Tasks RecordStore::wait_for_tasks() {
 }
 
 void RecordStore::do_tasks(const Tasks& tasks) {
-    write_waiting();
-    const bool is_due = appender_.has_unpublished() && Clock::now() >= next_publishing_;
+    const bool is_due = is_publishing_due();
     if (is_due || tasks.publishes || tasks.closes) publish();
     if (is_due) publishing_interval_ = std::min(2 * publishing_interval_, kMaxPublishingInterval);
-    if (tasks.refreshes || Clock::now() >= next_refresh_) refresh();
+    if (tasks.refreshes || Clock::now() >= next_refresh_) static_cast<void>(refresh());  // the next one tries again
 }
 
-void RecordStore::write_waiting() {
-    std::vector<UnpublishedRecords::Waiting> waiting = unpublished_.take();
-    std::size_t written = 0;
-    try {
-        for (; written < waiting.size(); ++written) {
-            write(waiting[written]);
-            waiting[written].bytes.reset();
-        }
-    } catch (const std::bad_alloc&) {
-        for (; written < waiting.size(); ++written) unpublished_.drop(waiting[written]);
-        throw;
-    }
-    bytes_written_.store(appender_.bytes_written(), std::memory_order_relaxed);
+bool RecordStore::is_publishing_due() noexcept {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (waiting_.size() == 0) return false;
+    const auto now = Clock::now();
+    if (next_publishing_ == Clock::time_point()) next_publishing_ = now + publishing_interval_;
+    return now >= next_publishing_ || waiting_.record_bytes() >= kManyWaitingBytes;
 }
 
-void RecordStore::write(const UnpublishedRecords::Waiting& record) {
-    if (!keeps_.load(std::memory_order_relaxed)) return unpublished_.drop(record);
-    const ByteSpan bytes(record.bytes->data(), record.bytes->size());
-    RecordPlace place;
-    int error = appender_.append(record.key, record.rank, bytes, &place);
-    if (error == EFBIG) {
-        publish();
-        appender_.close();
-        if (!keeps_.load(std::memory_order_relaxed)) return unpublished_.drop(record);
-        error = appender_.append(record.key, record.rank, bytes, &place);
-    }
-    if (error != 0) {
-        unpublished_.drop(record);
-        return stop_keeping(error);
-    }
-    write_error_.store(0, std::memory_order_relaxed);  // there is room again
-    // Set for the first record that is not published.
-    if (next_publishing_ == Clock::time_point()) next_publishing_ = Clock::now() + publishing_interval_;
-    unpublished_.set_written(record, {appender_.file(), place});
-}
-
-void RecordStore::publish() {
+// Publishes what waits, or drops it if that fails.
+void RecordStore::publish() noexcept {
     next_publishing_ = Clock::time_point();
-    std::shared_ptr<const OpenedRecords> opened;
-    if (const int error = appender_.publish(&opened); error != 0) {
-        stop_keeping(error);
-        // Other processes cannot see the written records, which only take space.
-        unpublished_.forget_written();
-        appender_.close();
-        remove_what_is_left();
-        return;
+    {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        std::swap(waiting_, publishing_);
     }
-    if (opened == nullptr) return;
-    replace_in_snapshot(std::move(opened));
-    unpublished_.forget_written();
+    if (publishing_.size() == 0) return;
+    int error = write_error_.load(std::memory_order_relaxed);
+    if (keeps_.load(std::memory_order_relaxed)) {
+        try {
+            error = write(publishing_);
+        } catch (const std::bad_alloc&) {
+            error = ENOMEM;
+        }
+        if (error != 0) appender_.close();
+    }
+    if (error != 0) stop_keeping(error);
+    if (error == 0) write_error_.store(0, std::memory_order_relaxed);  // there is room again
+    bytes_written_.store(appender_.bytes_written(), std::memory_order_relaxed);
+    RecordMap published;  // destroyed without the lock
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::swap(publishing_, published);
+}
+
+// Publishes all that there is room for. Returns the first error. May throw std::bad_alloc.
+int RecordStore::write(const RecordMap& records) {
+    FolderLock lock;
+    int error = FolderLock::take(folder_.get(), &lock);
+    if (error != 0) return error;
+    std::uint64_t count = 0;
+    for (auto record = records.begin(); record != records.end() && error == 0; ++record) {
+        error = appender_.append(record->first, record->second->rank, record->second->view());
+        count += error == 0 ? 1 : 0;
+    }
+    std::shared_ptr<const OpenedRecords> opened;
+    const int publishing_error = appender_.publish(&opened);
+    if (publishing_error == 0) records_published_.fetch_add(count, std::memory_order_relaxed);
+    if (opened != nullptr) replace_in_snapshot(std::move(opened));
+    if (appender_.is_full()) appender_.close();
+    return error != 0 ? error : publishing_error;
 }
 
 void RecordStore::replace_in_snapshot(std::shared_ptr<const OpenedRecords> file) {
@@ -188,73 +175,37 @@ void RecordStore::replace_in_snapshot(std::shared_ptr<const OpenedRecords> file)
     set_snapshot(std::move(changed));
 }
 
-// Looks for records that others have published, if anything in the folder has changed.
-void RecordStore::refresh() {
+// Looks for records that others have published, if anything in the folder has changed. Returns 0 or the system's error.
+int RecordStore::refresh() {
     next_refresh_ = Clock::now() + kRefreshInterval;
     std::int64_t time = 0;
     // The time before the listing: changes during it are seen the next time.
-    if (find_folder_time(folder_.get(), &time) != 0) return stop_keeping(ENOENT);
-    if (time == folder_time_) return;
-    const std::shared_ptr<const RecordSnapshot> before = snapshot();
+    if (const int error = find_folder_time(folder_.get(), &time); error != 0) return error;
+    if (time == folder_time_) return 0;
     // A second change in the same tick of the file system's clock would go unnoticed.
-    bool is_settled =
+    const bool is_over =
         std::chrono::system_clock::now().time_since_epoch() - std::chrono::nanoseconds(time) > kRefreshInterval;
-    for (int listing = 0; listing < kListings; ++listing) {
-        FolderFiles files;
-        if (list_record_files(folder_.get(), place_.kind, &files) != 0) return;
-        used_bytes_.store(files.used_bytes, std::memory_order_relaxed);
-        auto after = std::make_shared<RecordSnapshot>();
-        bool is_whole = true;
-        for (const std::string& name : files.complete) {
-            const auto known = std::find_if(before->files.begin(), before->files.end(),
-                                            [&name](const auto& file) { return file->name() == name; });
-            int error = 0;
-            std::uint64_t generation = 0;
-            if (known != before->files.end() &&
-                (name == appender_.name() ||
-                 (read_record_generation(folder_.get(), name, &generation, &error) == RecordFileVerdict::kGood &&
-                  generation == (*known)->generation()))) {
-                after->files.push_back(*known);
-                continue;
-            }
-            if (auto opened = open_records(place_, name, &error); opened != nullptr) {
-                after->files.push_back(std::move(opened));
-                continue;
-            }
-            is_whole = is_whole && error != ENOENT;
-            if (error == 0 || error == ENOENT || error == EBADMSG) continue;
-            // The system refuses for now: the known records stay, and the next look tries again.
-            is_settled = false;
-            if (known != before->files.end()) after->files.push_back(*known);
-        }
-        set_snapshot(std::move(after));
-        if (is_whole) break;
-    }
-    folder_time_ = is_settled ? time : kUnknownTime;
+    auto after = std::make_shared<RecordSnapshot>();
+    if (const int error = look_at_folder(place_, *snapshot(), after.get()); error != 0) return error;
+    folder_time_ = is_over && after->is_settled ? time : kUnknownTime;
+    set_snapshot(std::move(after));
+    return 0;
 }
 
 std::shared_ptr<const RecordSnapshot> RecordStore::snapshot() const noexcept {
-    const std::lock_guard<std::mutex> lock(snapshot_mutex_);
+    const std::lock_guard<std::mutex> lock(mutex_);
     return snapshot_;
 }
 
 void RecordStore::set_snapshot(std::shared_ptr<const RecordSnapshot> snapshot) noexcept {
-    const std::lock_guard<std::mutex> lock(snapshot_mutex_);
+    const std::lock_guard<std::mutex> lock(mutex_);
     snapshot_.swap(snapshot);
 }
 
-// Removes the remains of killed processes, and merges many small files.
-void RecordStore::tidy() {
-    remove_what_is_left();
-    merge_records(place_, kMaxClosedFiles);
-    refresh();
-}
-
+// Removes the remains of killed processes.
 void RecordStore::remove_what_is_left() {
     FolderLock lock;
-    if (FolderLock::take(folder_.get(), "lock", true, &lock) != 0) return;
-    remove_remains(folder_.get(), place_.kind);
-    for (const auto& file : snapshot()->files) trim_record_file(folder_.get(), file->name(), file->covered_bytes());
+    if (FolderLock::take(folder_.get(), &lock) == 0) remove_remains(folder_.get(), place_.kind);
 }
 
 void RecordStore::stop_keeping(int error) noexcept {
@@ -262,28 +213,18 @@ void RecordStore::stop_keeping(int error) noexcept {
     write_error_.store(error, std::memory_order_relaxed);
 }
 
-bool RecordStore::find_record(const ContentKey& key, StoredRecord* record) const noexcept {
-    if (reads_.error() != 0 || is_removed(key)) return false;
-    // In this order, a record that is published meanwhile is found in one of them.
-    UnpublishedRecords::Record own;
-    const bool is_own = unpublished_.find(key, &own);
-    const std::shared_ptr<const RecordSnapshot> now = snapshot();
-    FoundRecord found;
-    const OpenedRecords* const opened = now->find(key.hash, &found);
-    if (is_own && (opened == nullptr || own.rank >= found.rank)) {
-        *record = own.bytes != nullptr ? StoredRecord(std::move(own.bytes))
-                                       : StoredRecord(key, own.written.place, std::move(own.written.file), &reads_);
-        return true;
-    }
-    // Another process may have written a file that names a larger record than the kind allows.
-    if (opened == nullptr || found.place.size > kMaxRecordBytes) return false;
-    *record = StoredRecord(key, found.place, opened->file(), &reads_);
-    return true;
-}
-
 std::size_t RecordStore::find(const ContentKey& key, Span<std::uint8_t> buffer) const noexcept {
+    std::shared_ptr<const RecordSnapshot> files;
+    {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (reads_.error() != 0 || removed_.count(key.hash.low) != 0) return 0;
+        for (const RecordMap* own : {&waiting_, &publishing_}) {
+            if (const RecordMap::Record* record = own->find(key); record != nullptr) return record->copy_to(buffer);
+        }
+        files = snapshot_;
+    }
     StoredRecord record;
-    if (!find_record(key, &record)) return 0;
+    if (!find_stored(*files, key, kMaxRecordBytes, &reads_, &record)) return 0;
     const std::size_t size = record.size();
     return size > buffer.size() || record.read(0, buffer.subspan(0, size)) ? size : 0;
 }
@@ -291,31 +232,26 @@ std::size_t RecordStore::find(const ContentKey& key, Span<std::uint8_t> buffer) 
 bool RecordStore::put(const ContentKey& key, std::uint32_t rank, ByteSpan record) noexcept {
     if (!keeps_.load(std::memory_order_relaxed)) return false;
     if (record.is_empty() || record.size() > kMaxRecordBytes) return false;
-    if (is_removed(key)) return true;
     FoundRecord found;
     if (snapshot()->find(key.hash, &found) != nullptr && found.rank >= rank) return true;
-    const bool is_kept = unpublished_.offer(key, rank, record);
-    // Notifies without the lock of the waiting thread. If the thread misses this, the next notification or its own
-    // time-out wakes it.
-    if (unpublished_.waiting_bytes() >= kManyWaitingBytes) asked_.notify_one();
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (removed_.count(key.hash.low) != 0) return true;
+    for (const RecordMap* own : {&waiting_, &publishing_}) {
+        if (const RecordMap::Record* known = own->find(key); known != nullptr && known->rank >= rank) return true;
+    }
+    if (waiting_.record_bytes() + publishing_.record_bytes() + record.size() > kMaxWaitingBytes) return false;
+    const bool is_kept = waiting_.put(key, rank, record);
+    if (waiting_.record_bytes() >= kManyWaitingBytes) asked_.notify_one();
     return is_kept;
 }
 
 // The record on disk stays; this process does not look at it again.
 void RecordStore::remove(const ContentKey& key) noexcept {
-    const std::lock_guard<std::mutex> lock(removed_mutex_);
+    const std::lock_guard<std::mutex> lock(mutex_);
     try {
         removed_.insert(key.hash.low);
-    } catch (const std::bad_alloc&) {
-        return;  // the record will be found wrong again
+    } catch (const std::bad_alloc&) {  // the record will be found wrong again
     }
-    has_removed_.store(true, std::memory_order_relaxed);
-}
-
-bool RecordStore::is_removed(const ContentKey& key) const noexcept {
-    if (!has_removed_.load(std::memory_order_relaxed)) return false;
-    const std::lock_guard<std::mutex> lock(removed_mutex_);
-    return removed_.count(key.hash.low) != 0;
 }
 
 std::uint64_t RecordStore::overhead_bytes() const noexcept {
@@ -330,6 +266,7 @@ StoreCounters RecordStore::counters() const noexcept {
     counters.memory_bytes = now->memory_bytes();
     counters.bytes_read = reads_.bytes();
     counters.bytes_written = bytes_written_.load(std::memory_order_relaxed);
+    counters.records_published = records_published_.load(std::memory_order_relaxed);
     counters.damaged = reads_.damaged();
     counters.write_error = write_error_.load(std::memory_order_relaxed);
     counters.read_error = reads_.error();

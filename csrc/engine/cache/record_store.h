@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <unordered_set>
 
 #include "base/content_hash.h"
@@ -17,9 +16,9 @@
 #include "engine/cache/opened_records.h"
 #include "engine/cache/record_appender.h"
 #include "engine/cache/record_kinds.h"
+#include "engine/cache/record_map.h"
 #include "engine/cache/store_reads.h"
 #include "engine/cache/stored_record.h"
-#include "engine/cache/unpublished_records.h"
 #include "engine/fork_guard.h"
 
 namespace fastload {
@@ -28,19 +27,20 @@ struct StoreCounters {
     std::uint64_t records = 0;       // that can be found; a record in several files counts in each
     std::uint64_t memory_bytes = 0;  // for the places of the records
     std::uint64_t bytes_read = 0;
-    std::uint64_t bytes_written = 0;  // by this process
-    std::uint64_t damaged = 0;        // records that could not be read, or have another key than their directory says
-    int write_error = 0;              // the reason why nothing is kept any more: a system error, or kStoreIsFull
-    int read_error = 0;               // the system error after which nothing is looked for
+    std::uint64_t bytes_written = 0;      // by this process
+    std::uint64_t records_published = 0;  // by this process
+    std::uint64_t damaged = 0;  // records that could not be read, or have another key than their directory says
+    int write_error = 0;        // the reason why nothing is kept any more: a system error, or kStoreIsFull
+    int read_error = 0;         // the system error after which nothing is looked for
 };
 
 // Note [record store]
 // Look-ups use a snapshot of the directories on disk and the records of this process that are not published yet; no
-// lock is held during a look-up on disk. put() only leaves a record. One thread, in which the owner calls run(), writes
-// it, publishes written records (after 1, 2, 4, ... and then every 60 s, at the end of an epoch, and on close()) and
-// looks for records that other processes have published. Nothing is ever evicted: once the store's bytes are used up,
-// nothing more is kept. A process that dies loses its unpublished records; the next process truncates its files and
-// removes its remains. Closed files are merged.
+// lock is held during a look-up on disk. put() only leaves a copy. One thread, in which the owner calls run(), writes
+// and publishes these records (8 MiB of them at once, after 1, 2, 4, ... and then every 60 s, at the end of an epoch,
+// and on close()) and looks for records that other processes have published. Nothing is ever evicted: once the store's
+// bytes are used up, nothing more is kept. A process that dies loses its unpublished records; the next process goes on
+// with its file, so that there are as many files as processes have written at once, and those that are full.
 
 // Thread-safe, but not for use in a process forked since, see close_after_fork().
 class RecordStore final : public IndexRecords {
@@ -73,15 +73,13 @@ class RecordStore final : public IndexRecords {
     // leaked, see Note [after fork]; the four functions above do nothing there.
     void close_after_fork() noexcept { appender_.close_descriptor(); }
 
-    // Finds the record of the key with the highest rank: records of this process at once, records published by others
-    // after the next look at the folder.
+    // Finds records of this process at once, and records that others have published after the next look at the folder.
     std::size_t find(const ContentKey& key, Span<std::uint8_t> buffer) const noexcept override;
-    // Copies the record for the thread of run(), without a lock and without a wait. Returns false if it is not kept
-    // this time.
+    // Copies the record for the thread of run(), and does not wait for it. Returns false if it is not kept this time.
     bool put(const ContentKey& key, std::uint32_t rank, ByteSpan record) noexcept override;
     void remove(const ContentKey& key) noexcept override;
-    std::uint64_t max_bytes() const noexcept override { return room_for(place_.kind, place_.max_bytes, 0); }
-    std::uint64_t used_bytes() const noexcept override { return used_bytes_.load(std::memory_order_relaxed); }
+    std::uint64_t max_bytes() const noexcept override { return place_.max_bytes; }
+    std::uint64_t used_bytes() const noexcept override { return snapshot()->used_bytes; }
     std::uint64_t overhead_bytes() const noexcept override;
 
     StoreCounters counters() const noexcept;
@@ -97,35 +95,25 @@ class RecordStore final : public IndexRecords {
         std::uint64_t round = 0;  // the last one that was asked for
     };
 
-    bool find_record(const ContentKey& key, StoredRecord* record) const noexcept;
     bool is_forked() const noexcept { return generation_ != fork_generation(); }
     void ask(bool closes, bool refreshes, bool publishes) noexcept;
     Tasks wait_for_tasks();
     void do_tasks(const Tasks& tasks);
-    void write_waiting();
-    void write(const UnpublishedRecords::Waiting& record);
-    void publish();
-    void refresh();
-    void tidy();
+    bool is_publishing_due() noexcept;
+    void publish() noexcept;
+    int write(const RecordMap& records);
+    int refresh();
     void remove_what_is_left();
     void stop_keeping(int error) noexcept;
     void replace_in_snapshot(std::shared_ptr<const OpenedRecords> file);
     std::shared_ptr<const RecordSnapshot> snapshot() const noexcept;
     void set_snapshot(std::shared_ptr<const RecordSnapshot> snapshot) noexcept;
 
-    bool is_removed(const ContentKey& key) const noexcept;
-
     const std::uint32_t generation_ = fork_generation();
     const UniqueFd folder_;
     const std::unique_ptr<const HashKey> key_;
     const StorePlace place_;
     const bool may_write_;
-
-    UnpublishedRecords unpublished_;
-    // Held for a moment, while the pointer is read or set. Not std::atomic_load(): all stores of a process share its
-    // locks, and a forked child may find them taken for ever.
-    mutable std::mutex snapshot_mutex_;
-    std::shared_ptr<const RecordSnapshot> snapshot_;
 
     // Used only by open() and then by the thread of run().
     RecordAppender appender_;
@@ -135,20 +123,22 @@ class RecordStore final : public IndexRecords {
     Clock::time_point next_publishing_;
     std::chrono::seconds publishing_interval_{1};
 
-    std::mutex tasks_mutex_;  // guards the tasks and the rounds done
+    mutable std::mutex mutex_;  // guards the next members
+    // Its pointer is read and set with the mutex. Not std::atomic_load(): all stores of a process share its locks, and
+    // a forked child may find them taken for ever.
+    std::shared_ptr<const RecordSnapshot> snapshot_;
+    RecordMap waiting_;
+    RecordMap publishing_;                       // changed only by the thread of run()
+    std::unordered_set<std::uint64_t> removed_;  // lower halves of hashes
     std::condition_variable asked_;
     std::condition_variable done_;
     Tasks tasks_;
     std::uint64_t rounds_done_ = 0;
 
-    mutable std::mutex removed_mutex_;
-    std::unordered_set<std::uint64_t> removed_;  // lower halves of hashes
-    std::atomic<bool> has_removed_{false};
-
     std::atomic<bool> keeps_;
     std::atomic<int> write_error_{0};
-    std::atomic<std::uint64_t> used_bytes_{0};
     std::atomic<std::uint64_t> bytes_written_{0};
+    std::atomic<std::uint64_t> records_published_{0};
     mutable StoreReads reads_;
 };
 

@@ -1,16 +1,9 @@
 #include "engine/cache/stored_record.h"
 
-#include <algorithm>
-#include <cstddef>
-
 namespace fastload {
 
 bool StoredRecord::read(std::uint64_t offset, Span<std::uint8_t> buffer) noexcept {
     if (offset > size_ || buffer.size() > size_ - offset) return false;
-    if (bytes_ != nullptr) {
-        std::copy_n(bytes_->begin() + static_cast<std::ptrdiff_t>(offset), buffer.size(), buffer.begin());
-        return true;
-    }
     if (file_ == nullptr) return false;
     int error = 0;
     if (!read_from_file(offset, buffer, &error)) {
@@ -32,6 +25,17 @@ bool StoredRecord::read_head(Span<std::uint8_t> buffer, int* error) noexcept {
     RecordHead head;
     is_head_right_ = file_->read({offset_, size_}, buffer, &head, error) && head.key == key_;
     return is_head_right_;
+}
+
+bool find_stored(const RecordSnapshot& files, const ContentKey& key, std::uint32_t max_record_bytes, StoreReads* reads,
+                 StoredRecord* record) noexcept {
+    if (reads->error() != 0) return false;
+    FoundRecord found;
+    const OpenedRecords* const opened = files.find(key.hash, &found);
+    // Another process may have written a file that names a larger record than the kind allows.
+    if (opened == nullptr || found.place.size > max_record_bytes) return false;
+    *record = StoredRecord(key, found.place, opened->file(), reads);
+    return true;
 }
 
 }  // namespace fastload

@@ -4,22 +4,19 @@
 #include <cstdint>
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "base/content_hash.h"
 #include "base/span.h"
+#include "engine/cache/opened_records.h"
 #include "engine/cache/store_reads.h"
 #include "io/records/record_file.h"
 
 namespace fastload {
 
-// Keeps the record's file open, or its bytes in memory while they wait to be written. Not thread-safe. Can be read as
-// long as the store lives; may be destroyed later.
+// Keeps the record's file open. Not thread-safe. Can be read as long as the store lives; may be destroyed later.
 class StoredRecord {
   public:
     StoredRecord() noexcept = default;  // none
-    explicit StoredRecord(std::shared_ptr<const std::vector<std::uint8_t>> bytes) noexcept
-        : size_(static_cast<std::uint32_t>(bytes->size())), bytes_(std::move(bytes)) {}
     StoredRecord(const ContentKey& key, const RecordPlace& place, std::shared_ptr<const RecordFile> file,
                  StoreReads* reads) noexcept
         : size_(place.size), key_(key), offset_(place.offset), file_(std::move(file)), reads_(reads) {}
@@ -42,8 +39,12 @@ class StoredRecord {
     ContentKey key_;
     std::uint64_t offset_ = 0;  // in the file
     std::shared_ptr<const RecordFile> file_;
-    std::shared_ptr<const std::vector<std::uint8_t>> bytes_;
     StoreReads* reads_ = nullptr;
 };
+
+// Finds the key's record of the highest rank, without a system call. Returns false if there is none, or if reads have
+// ended.
+bool find_stored(const RecordSnapshot& files, const ContentKey& key, std::uint32_t max_record_bytes, StoreReads* reads,
+                 StoredRecord* record) noexcept;
 
 }  // namespace fastload

@@ -130,7 +130,7 @@ int read_entries(int file, const HashKey& key, const DirectoryHead& head, Record
 RecordFileVerdict read_any_head(int folder, const std::string& name, DirectoryHead* head, int* error) noexcept {
     TrustedFile file;
     const FileName file_name(name, ".dir");
-    const RecordFileVerdict verdict = open_trusted_file(folder, file_name.c_str(), O_RDONLY, true, &file, error);
+    const RecordFileVerdict verdict = open_trusted_file(folder, file_name.c_str(), O_RDONLY, &file, error);
     return verdict == RecordFileVerdict::kGood ? read_head(file.descriptor.get(), nullptr, head, error) : verdict;
 }
 
@@ -160,8 +160,7 @@ RecordFileVerdict read_record_directory(int folder, const std::string& name, Rec
                                         std::uint32_t decoder_revision, const HashKey& key, RecordDirectory* directory,
                                         int* error) {
     TrustedFile file;
-    RecordFileVerdict verdict =
-        open_trusted_file(folder, FileName(name, ".dir").c_str(), O_RDONLY, false, &file, error);
+    RecordFileVerdict verdict = open_trusted_file(folder, FileName(name, ".dir").c_str(), O_RDONLY, &file, error);
     if (verdict != RecordFileVerdict::kGood) return verdict;
     DirectoryHead head;
     const RecordFileHead expected = file_head(kind, decoder_revision);
@@ -186,14 +185,6 @@ RecordFileVerdict read_record_generation(int folder, const std::string& name, st
     DirectoryHead head;
     const RecordFileVerdict verdict = read_any_head(folder, name, &head, error);
     if (verdict == RecordFileVerdict::kGood) *generation = head.generation;
-    return verdict;
-}
-
-RecordFileVerdict read_covered_bytes(int folder, const std::string& name, std::uint64_t* covered_bytes,
-                                     int* error) noexcept {
-    DirectoryHead head;
-    const RecordFileVerdict verdict = read_any_head(folder, name, &head, error);
-    if (verdict == RecordFileVerdict::kGood) *covered_bytes = head.covered_bytes;
     return verdict;
 }
 

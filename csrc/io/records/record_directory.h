@@ -56,13 +56,9 @@ RecordFileVerdict read_record_directory(int folder, const std::string& name, Rec
                                         std::uint32_t decoder_revision, const HashKey& key, RecordDirectory* directory,
                                         int* error);
 
-// Reads only the generation, from the file's head, for a file that is checked again and again. Accepts a regular file
-// of any owner, kind and decoder, and verifies no checksum.
+// Reads only the generation, from the file's head, for a file that is checked again and again. Accepts any kind
+// and decoder, and verifies no checksum.
 RecordFileVerdict read_record_generation(int folder, const std::string& name, std::uint64_t* generation,
                                          int* error) noexcept;
-
-// Reads only the covered bytes, likewise.
-RecordFileVerdict read_covered_bytes(int folder, const std::string& name, std::uint64_t* covered_bytes,
-                                     int* error) noexcept;
 
 }  // namespace fastload

@@ -4,7 +4,6 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <limits>
 #include <new>
@@ -89,8 +88,7 @@ RecordFileVerdict judge_head(const RecordFileHead& head, std::size_t size, const
 RecordFileVerdict RecordFile::open(int folder, const std::string& name, RecordKind kind, std::uint32_t decoder_revision,
                                    RecordFile* file, int* error) noexcept {
     TrustedFile opened;
-    RecordFileVerdict verdict =
-        open_trusted_file(folder, FileName(name, ".dat").c_str(), O_RDONLY, false, &opened, error);
+    RecordFileVerdict verdict = open_trusted_file(folder, FileName(name, ".dat").c_str(), O_RDONLY, &opened, error);
     if (verdict != RecordFileVerdict::kGood) return verdict;
     RecordFileHead head;
     std::size_t size = 0;
@@ -153,24 +151,34 @@ int RecordFileWriter::create(int folder, RecordKind kind, std::uint32_t decoder_
         return error;
     }
     made.id_ = head.id;
-    made.end_ = made.reserved_end_ = sizeof head;
+    made.end_ = sizeof head;
     *writer = std::move(made);
     return 0;
 }
 
-int RecordFileWriter::reserve(std::uint64_t bytes) noexcept {
-    if (bytes == 0) return 0;
-    const int error = error_of([&] {
-        return ::fallocate(file_.get(), FALLOC_FL_KEEP_SIZE, static_cast<off_t>(reserved_end_),
-                           static_cast<off_t>(bytes));
-    });
-    if (error == EOPNOTSUPP) return 0;
-    if (error == 0) reserved_end_ += bytes;
+int RecordFileWriter::reopen(int folder, const std::string& name, const RecordFileId& id, RecordFileWriter* writer) {
+    TrustedFile file;
+    int error = 0;
+    const RecordFileVerdict verdict = open_trusted_file(folder, FileName(name, ".dat").c_str(), O_RDWR, &file, &error);
+    if (verdict == RecordFileVerdict::kUntrusted) return EPERM;
+    if (error == 0) error = try_lock_file(file.descriptor.get());
+    if (error != 0) return error;
+    writer->file_ = std::move(file.descriptor);
+    writer->name_ = name;
+    writer->id_ = id;
+    return 0;
+}
+
+int RecordFileWriter::go_on_from(std::uint64_t end) noexcept {
+    struct stat facts = {};
+    int error = find_facts(file_.get(), &facts);
+    if (error == 0 && static_cast<std::uint64_t>(facts.st_size) < end) error = EBADMSG;
+    if (error == 0) error = truncate_file(file_.get(), end);
+    end_ = pushed_end_ = end;
     return error;
 }
 
 int RecordFileWriter::append(const RecordHead& head, ByteSpan record, RecordPlace* place) noexcept {
-    if (sync_error_ != 0) return sync_error_;
     if (record.size() > std::numeric_limits<std::uint32_t>::max()) return EFBIG;
     RecordHead written = head;
     written.size = static_cast<std::uint32_t>(record.size());
@@ -181,7 +189,6 @@ int RecordFileWriter::append(const RecordHead& head, ByteSpan record, RecordPlac
     if (const int error = write_at(file_.get(), end_, {parts.data(), parts.size()}); error != 0) return error;
     *place = {end_, written.size};
     end_ = next;
-    reserved_end_ = std::max(reserved_end_, end_);
     return 0;
 }
 
@@ -194,14 +201,7 @@ void RecordFileWriter::push_out() noexcept {
 }
 
 int RecordFileWriter::sync() noexcept {
-    if (sync_error_ == 0) sync_error_ = error_of([&] { return ::fdatasync(file_.get()); });
-    return sync_error_;
-}
-
-int RecordFileWriter::trim() noexcept {
-    const int error = truncate_file(file_.get(), end_);
-    if (error == 0) reserved_end_ = end_;
-    return error;
+    return error_of([&] { return ::fdatasync(file_.get()); });
 }
 
 }  // namespace fastload

@@ -116,32 +116,27 @@ class RecordFileWriter {
     // folder's lock: otherwise another process may take the file for the remains of a dead writer. After an error there
     // is no file.
     static int create(int folder, RecordKind kind, std::uint32_t decoder_revision, RecordFileWriter* writer) noexcept;
+    // Opens and locks the file of a writer that has ended. Call go_on_from() before anything else. Returns EWOULDBLOCK
+    // if somebody writes to it, EPERM if it cannot be trusted. Call it with the folder's lock.
+    static int reopen(int folder, const std::string& name, const RecordFileId& id, RecordFileWriter* writer);
+    // The next record follows the file's first `end` bytes, and all others are cut off. Returns EBADMSG if it is
+    // shorter.
+    int go_on_from(std::uint64_t end) noexcept;
 
     bool is_open() const noexcept { return file_.is_open(); }
     const std::string& name() const noexcept { return name_; }  // without ".dat"
     const RecordFileId& id() const noexcept { return id_; }
     // The offset of the next record.
     std::uint64_t end() const noexcept { return end_; }
-    // The offset up to which space is reserved or written.
-    std::uint64_t reserved_end() const noexcept { return reserved_end_; }
 
-    // Reserves `bytes` more than reserved_end() in the file system, without changing the file's size. If the file
-    // system cannot (EOPNOTSUPP), nothing is reserved and 0 is returned; append() finds out. After an error some space
-    // may stay taken until trim().
-    int reserve(std::uint64_t bytes) noexcept;
-
-    // Writes `record` after `head`, whose size is set to the record's. After an error the next record overwrites what
-    // was written of this one.
+    // Writes `record` after `head`, whose size is set to the record's. After an error nothing of it counts.
     int append(const RecordHead& head, ByteSpan record, RecordPlace* place) noexcept;
 
     // Tells the system to begin writing the bytes that it has not been told to write yet.
     void push_out() noexcept;
-    // Returns when all is on disk (fdatasync). An error is permanent, also for append(): the system may have dropped
-    // what it could not write, and reports that only once. Records that were synced before stay good; begin another
-    // file.
+    // Returns when all is on disk (fdatasync). After an error call nothing more: the system may have dropped what it
+    // could not write, and reports that only once. Records that were synced before stay good.
     int sync() noexcept;
-    // Cuts off the space that was reserved and not used.
-    int trim() noexcept;
     // Closes the descriptor in a process forked since, so that the lock does not outlive the writer's process. Do not
     // use the object afterwards.
     void close_descriptor() noexcept { file_ = UniqueFd(); }
@@ -151,9 +146,7 @@ class RecordFileWriter {
     std::string name_;
     RecordFileId id_;
     std::uint64_t end_ = 0;
-    std::uint64_t reserved_end_ = 0;
     std::uint64_t pushed_end_ = 0;
-    int sync_error_ = 0;
 };
 
 }  // namespace fastload

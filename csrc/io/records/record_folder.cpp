@@ -21,6 +21,7 @@ namespace {
 constexpr std::string_view kData = ".dat";
 constexpr std::string_view kDirectory = ".dir";
 constexpr std::string_view kTemporary = ".tmp";
+constexpr const char* kLock = "lock";
 constexpr std::size_t kEndingSize = 4;
 constexpr std::size_t kDigits = 16;
 constexpr std::uint64_t kBytesOfBlock = 512;  // the unit of st_blocks on every file system
@@ -63,7 +64,10 @@ int open_listing(int folder, DirectoryHandle* directory) noexcept {
 int find_used_bytes(int folder, const char* name, std::uint64_t* used_bytes) noexcept {
     struct stat facts = {};
     const int error = find_facts_in_folder(folder, name, &facts);
-    *used_bytes = error == 0 ? static_cast<std::uint64_t>(facts.st_blocks) * kBytesOfBlock : 0;
+    // Some file systems count the blocks of new data seconds later.
+    const std::uint64_t bytes = std::max(static_cast<std::uint64_t>(facts.st_blocks) * kBytesOfBlock,
+                                         static_cast<std::uint64_t>(facts.st_size));
+    *used_bytes = error == 0 ? bytes : 0;
     return error == ENOENT ? 0 : error;
 }
 
@@ -111,7 +115,7 @@ bool lock_data(int folder, std::string_view stem, UniqueFd* file) noexcept {
     TrustedFile opened;
     int error = 0;
     const RecordFileVerdict verdict =
-        open_trusted_file(folder, FileName(stem, kData).c_str(), O_RDONLY, true, &opened, &error);
+        open_trusted_file(folder, FileName(stem, kData).c_str(), O_RDONLY, &opened, &error);
     if (verdict != RecordFileVerdict::kGood || try_lock_file(opened.descriptor.get()) != 0) return false;
     *file = std::move(opened.descriptor);
     return true;
@@ -147,9 +151,9 @@ bool is_still(int folder, const char* name, int file) noexcept {
            opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
-int open_lock(int folder, const char* name, UniqueFd* file) noexcept {
+int open_lock(int folder, UniqueFd* file) noexcept {
     UniqueFd opened;
-    if (const int error = open_in_folder(folder, name, O_RDWR | O_CREAT, &opened); error != 0) return error;
+    if (const int error = open_in_folder(folder, kLock, O_RDWR | O_CREAT, &opened); error != 0) return error;
     struct stat facts = {};
     if (const int error = find_facts(opened.get(), &facts); error != 0) return error;
     if (!S_ISREG(facts.st_mode)) return EINVAL;
@@ -159,15 +163,14 @@ int open_lock(int folder, const char* name, UniqueFd* file) noexcept {
 
 }  // namespace
 
-int FolderLock::take(int folder, const char* name, bool waits, FolderLock* lock) noexcept {
+int FolderLock::take(int folder, FolderLock* lock) noexcept {
     for (int i = 0; i < kMaxExchanges; ++i) {
         FolderLock taken;
-        if (const int error = open_lock(folder, name, &taken.file_); error != 0) return error;
-        const int operation = waits ? LOCK_EX : LOCK_EX | LOCK_NB;
-        const int error = error_of([&] { return ::flock(taken.file_.get(), operation); });
+        if (const int error = open_lock(folder, &taken.file_); error != 0) return error;
+        const int error = error_of([&] { return ::flock(taken.file_.get(), LOCK_EX); });
         if (error != 0) return error;
         taken.process_ = ::getpid();
-        if (!is_still(folder, name, taken.file_.get())) continue;  // removed meanwhile, so others may hold a new one
+        if (!is_still(folder, kLock, taken.file_.get())) continue;  // removed meanwhile, so others may hold a new one
         *lock = std::move(taken);
         return 0;
     }
@@ -220,24 +223,6 @@ int remove_remains(int folder, RecordKind kind) {
         if (first_error == 0) first_error = error;
     }
     return first_error;
-}
-
-int trim_record_file(int folder, const std::string& name, std::uint64_t covered_bytes) noexcept {
-    TrustedFile file;
-    int error = 0;
-    RecordFileVerdict verdict = open_trusted_file(folder, FileName(name, kData).c_str(), O_RDWR, true, &file, &error);
-    if (verdict != RecordFileVerdict::kGood) return error;
-    error = try_lock_file(file.descriptor.get());
-    if (error != 0) return error == EWOULDBLOCK ? 0 : error;
-    // The writer may have published more and released the file since the caller read its .dir.
-    std::uint64_t covered_now = 0;
-    verdict = read_covered_bytes(folder, name, &covered_now, &error);
-    if (verdict != RecordFileVerdict::kGood || covered_now != covered_bytes) return error;
-    struct stat facts = {};
-    error = find_facts(file.descriptor.get(), &facts);
-    const auto size = static_cast<std::uint64_t>(facts.st_size);
-    // A file that somebody has truncated is not made longer.
-    return error != 0 || size < covered_bytes ? error : truncate_file(file.descriptor.get(), covered_bytes);
 }
 
 }  // namespace fastload

@@ -13,7 +13,7 @@
 namespace fastload {
 
 // Holds the lock of a folder (flock on the file `lock` in it, which is created if it is missing) until it is destroyed.
-// The lock is held for milliseconds, to make or remove files or to reserve space.
+// The lock is held while files are made or removed, and while a batch of indexes is written.
 class FolderLock {
   public:
     FolderLock() noexcept = default;
@@ -24,9 +24,8 @@ class FolderLock {
     // Unlocks only in the process that took the lock, not in a forked child that has a copy of the object.
     ~FolderLock();
 
-    // `name` is "lock", or "merge" to merge files. Waits for other holders; without `waits` it returns EWOULDBLOCK
-    // instead.
-    static int take(int folder, const char* name, bool waits, FolderLock* lock) noexcept;
+    // Waits for other holders.
+    static int take(int folder, FolderLock* lock) noexcept;
 
   private:
     UniqueFd file_;
@@ -52,9 +51,5 @@ int find_folder_time(int folder, std::int64_t* mtime_ns) noexcept;
 // format. A file that cannot be removed does not stop the others; the first error is returned. Call it with the
 // folder's lock. May throw std::bad_alloc.
 int remove_remains(int folder, RecordKind kind);
-
-// Cuts off the space that a dead writer had reserved: all of `<name>.dat` after `covered_bytes`, the number in its
-// .dir, if the lock is free and the .dir still has that number. Call it with the folder's lock.
-int trim_record_file(int folder, const std::string& name, std::uint64_t covered_bytes) noexcept;
 
 }  // namespace fastload

@@ -11,10 +11,9 @@
 namespace fastload {
 namespace {
 
-bool is_trusted(const struct stat& facts, bool is_shared) noexcept {
-    if (!S_ISREG(facts.st_mode)) return false;
+bool is_trusted(const struct stat& facts) noexcept {
     const bool is_own = facts.st_uid == ::geteuid() || facts.st_uid == 0;
-    return is_shared || (is_own && (facts.st_mode & (S_IWGRP | S_IWOTH)) == 0);
+    return S_ISREG(facts.st_mode) && is_own && (facts.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
 // Returns whether open() failed because the name is a link (with O_NOFOLLOW), a socket, a device that is not there, or
@@ -23,8 +22,7 @@ bool is_no_file(int error) noexcept { return error == ELOOP || error == ENXIO ||
 
 }  // namespace
 
-RecordFileVerdict open_trusted_file(int folder, const char* name, int flags, bool is_shared, TrustedFile* file,
-                                    int* error) noexcept {
+RecordFileVerdict open_trusted_file(int folder, const char* name, int flags, TrustedFile* file, int* error) noexcept {
     TrustedFile opened;
     struct stat facts = {};
     *error = open_in_folder(folder, name, flags, &opened.descriptor);
@@ -34,7 +32,7 @@ RecordFileVerdict open_trusted_file(int folder, const char* name, int flags, boo
     }
     if (*error == 0) *error = find_facts(opened.descriptor.get(), &facts);
     if (*error != 0) return RecordFileVerdict::kFailed;
-    if (!is_trusted(facts, is_shared)) return RecordFileVerdict::kUntrusted;
+    if (!is_trusted(facts)) return RecordFileVerdict::kUntrusted;
     opened.size = static_cast<std::uint64_t>(facts.st_size);
     *file = std::move(opened);
     return RecordFileVerdict::kGood;

@@ -19,9 +19,7 @@ struct TrustedFile {
     std::uint64_t size = 0;  // bytes, when it was opened
 };
 
-// `flags` is O_RDONLY or O_RDWR. Never waits and never follows a link. With `is_shared` every regular file is trusted,
-// regardless of its owner and mode.
-RecordFileVerdict open_trusted_file(int folder, const char* name, int flags, bool is_shared, TrustedFile* file,
-                                    int* error) noexcept;
+// `flags` is O_RDONLY or O_RDWR. Never waits and never follows a link.
+RecordFileVerdict open_trusted_file(int folder, const char* name, int flags, TrustedFile* file, int* error) noexcept;
 
 }  // namespace fastload
