@@ -33,32 +33,6 @@ jpeg::EntropyIndex index_of(std::uint64_t number) {
     return testing::any_index(kThreeComponents, level, kThreeComponents.mcus_high, kDataBytes, &random);
 }
 
-void damage(std::string* text, std::mt19937_64* random) {
-    const auto below = [random](std::size_t bound) { return (*random)() % bound; };
-    switch (below(5)) {
-        case 0:
-            (*text)[below(text->size())] ^= static_cast<char>(1 << below(8));
-            break;
-        case 1:
-            for (int i = 0; i < 30; ++i) (*text)[below(text->size())] ^= static_cast<char>(1 << below(8));
-            break;
-        case 2:
-            text->resize(below(text->size()));
-            break;
-        case 3: {
-            const std::size_t a = below(text->size() / 8) * 8;
-            const std::size_t b = below(text->size() / 8) * 8;
-            const std::size_t size = std::min(8 * (1 + below(20)), text->size() - std::max(a, b));
-            const std::string other = text->substr(a, size);
-            text->replace(a, size, text->substr(b, size));
-            text->replace(b, size, other);
-            break;
-        }
-        default:
-            text->append(below(300), static_cast<char>(below(256)));
-    }
-}
-
 }  // namespace
 
 TEST_CASE(an_index_from_a_damaged_store_is_the_one_that_was_kept) {
@@ -84,9 +58,7 @@ TEST_CASE(an_index_from_a_damaged_store_is_the_one_that_was_kept) {
     for (std::uint64_t seed = 0; seed < testing::rounds(10'000); ++seed) {
         std::mt19937_64 random(seed);
         const std::size_t which = seed % 2;
-        std::string damaged = whole[which];
-        damage(&damaged, &random);
-        folder.write(names[which], damaged);
+        folder.write(names[which], testing::damaged(whole[which], &random));
         const std::shared_ptr<RecordStore> store = make_store(folder, {testing::kMiB, testing::kMiB, false});
         CHECK_EQUAL(store->open(), 0);
         DecodeCache cache(key, store, 0);

@@ -88,33 +88,6 @@ TEST_CASE(files_of_a_living_writer_are_left_to_it) {
     CHECK_EQUAL(living->counters().write_error, 0);
 }
 
-TEST_CASE(removing_a_folder_in_use_only_ends_keeping) {
-    for (const bool was_filled : {false, true}) {
-        const RecordFolder folder;
-        RunningStore store(folder);
-        if (was_filled) {
-            put(store.get(), 1, 100);
-            store.flush();
-        }
-        int removed = -1;
-        for (int tries = 0; removed != 0 && tries < 1000; ++tries) {  // the writer may add a file meanwhile
-            for (const std::string& name : folder.names()) ::unlink(folder.path(name).c_str());
-            removed = ::rmdir(folder.path().c_str());
-        }
-        CHECK_EQUAL(removed, 0);
-        put(store.get(), 2, 100);
-        store.flush();
-        CHECK_EQUAL(store->counters().write_error, ENOENT);
-        CHECK(!put(store.get(), 3, 100));
-        store->begin_epoch();
-        CHECK(!put(store.get(), 4, 100));
-        store.flush();
-        store.close();
-        CHECK(!was_filled || has(*store, 1, 100) || found(*store, 1).empty());
-        CHECK_EQUAL(store->counters().damaged, 0U);
-    }
-}
-
 TEST_CASE(each_call_of_the_system_may_fail_once_and_no_record_is_wrong) {
     // Errors are reported in different ways.
     for (const auto& [error, step] :

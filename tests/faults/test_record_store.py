@@ -535,11 +535,6 @@ def test_damaged_stores_change_no_byte(photographs: Path, expected: list[str], f
     assert_damaged_stores_change_nothing(range(12), photographs, expected, filled)
 
 
-@pytest.mark.slow
-def test_many_damaged_stores_change_no_byte(photographs: Path, expected: list[str], filled: Path) -> None:
-    assert_damaged_stores_change_nothing(range(12, 132), photographs, expected, filled)
-
-
 def test_a_file_that_is_replaced_under_an_open_store_is_not_believed(
     photographs: Path, expected: list[str], filled: Path, tmp_path: Path
 ) -> None:
