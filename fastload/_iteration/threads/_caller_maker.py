@@ -6,7 +6,7 @@ import contextlib
 import functools
 import random
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -74,10 +74,11 @@ class CallerMaker:
         self._key = RandomKey(0, 0)
         (resume_point,) = resume_points(setup.saved, 0) or (None,)
         self._resume_point = resume_point if resume_point is not None and resume_point.is_in_epoch else None
-        self._replay = None
+        # Does not lead here: a stream ends as soon as its iterator is dropped.
+        self._replaying: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
         if resume_point is not None and plan.rng == "torch":
             # Batches that are made again draw here what they drew from the program's generators before.
-            self._replay = ProgramReplay(resume_point.saved.generators)
+            self._replaying = ProgramReplay(resume_point.saved.generators).drawing
         draws = self._draws_of(plan, resume_point) if plan.has_states else None  # may restore generators
         stream: RandomStream
         if self._generators is None:
@@ -191,9 +192,6 @@ class CallerMaker:
             return
         with exchanged(), self._generators.entered():
             yield
-
-    def _replaying(self) -> contextlib.AbstractContextManager[None]:
-        return contextlib.nullcontext() if self._replay is None else self._replay.drawing()
 
     # ---- its state and its end -------------------------------------------------------------------------------------
 
