@@ -405,6 +405,29 @@ def next_when_ready(iterator: Any) -> Any:
     No signal handler runs between the two.
     """
 
+class CallsAtDrop:
+    """Calls each of `calls` when it is dropped, but not in a forked child. They must be C functions.
+
+    Args:
+        calls: Functions without arguments. They must neither wait nor lead to the object that keeps this one.
+    """
+
+    def __init__(self, calls: tuple[Callable[[], Any], ...]) -> None: ...
+
+class Droppable:
+    """Base of a class whose instances run Python code when they are dropped.
+
+    Calls _when_dropped() then. If a signal handler raises there, calls it again, and raises the handler's exception in
+    the main thread once the instance is gone.
+    """
+
+    def __del__(self) -> None: ...
+    def _when_dropped(self) -> None:
+        """Does what is to be done; a subclass has it. May be called again after an exception."""
+    @staticmethod
+    def _is_interrupt(error: BaseException) -> bool:
+        """Returns whether a signal handler raised `error`; a subclass has it."""
+
 class Batch:
     def take_owner(self) -> Any: ...
     @property

@@ -158,6 +158,7 @@ PYBIND11_MODULE(_core, module) {
     bind_sources(module);
     bind_iteration(module);
     bind_next(module);
+    bind_drops(module);
     bind_cache(module);
     bind_codec(module);
     bind_engine(module);

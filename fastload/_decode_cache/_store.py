@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import warnings
@@ -51,7 +52,7 @@ class OpenStore:
             self.native = _native.open_record_store(folder.fd, folder.key, place.max_bytes, folder.obstacle is None)
         self._thread = _StoreThread(self.native)
         self._warned_of: set[str] = set()
-        weakref.finalize(self, self.native.close)
+        self._end = _native.CallsAtDrop((self.native.close,))
         _live_stores.add(self)
         try:
             start_threads([self._thread])
@@ -92,11 +93,12 @@ def open_store(place: StorePlace) -> OpenStore:
     Raises:
         OSError: It cannot be opened, or others may decide what is in it.
     """
-    key = os.getpid(), place
+    key = os.getpid(), str(place.path), place.max_bytes  # a Path's hash is Python code
     with _turn():
-        store = _stores.get(key)
+        store = _stores[key]() if key in _stores else None
         if store is None:
-            store = _stores[key] = OpenStore(place)
+            store = OpenStore(place)
+            _stores[key] = weakref.ref(store, functools.partial(_stores.pop, key))  # Note [drops]
     return store
 
 
@@ -128,7 +130,7 @@ class _StoreThread(DaemonThread):
         self._native.close()
 
 
-_stores: weakref.WeakValueDictionary[tuple[int, StorePlace], OpenStore] = weakref.WeakValueDictionary()
+_stores: dict[tuple[int, str, int], weakref.ref[OpenStore]] = {}
 _locks: dict[int, threading.Lock] = {}
 _live_stores: LiveObjects[OpenStore] = LiveObjects()
 # A child that outlives its parent would otherwise keep the parent's files from other processes.

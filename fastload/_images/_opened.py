@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import os
 import weakref
@@ -38,7 +39,7 @@ class _Marks:
     def add(self, image: JpegImageFile, tally: ImageTally) -> None:
         number, marks = id(image), self._marks
         self.is_used = True
-        marks[number] = (weakref.ref(image, lambda _: marks.pop(number, None)), tally)
+        marks[number] = (weakref.ref(image, functools.partial(marks.pop, number)), tally)
 
     def has(self, image: Image.Image) -> bool:
         return id(image) in self._marks

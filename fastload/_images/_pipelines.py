@@ -255,7 +255,7 @@ class _Plans:
         reference, pipeline = plans.get(number, (None, None))
         if reference is None or reference() is not container or (pipeline is not None and not pipeline.is_current()):
             pipeline = _planned([container])
-            plans[number] = (weakref.ref(container, lambda _: plans.pop(number, None)), pipeline)
+            plans[number] = (weakref.ref(container, functools.partial(plans.pop, number)), pipeline)
         return pipeline
 
 

@@ -37,7 +37,7 @@ from fastload.samplers._own_batches import sequential_key
 _MOST_BATCHES = 2**20
 
 
-class EpochIterator(_BaseDataLoaderIter):
+class EpochIterator(_BaseDataLoaderIter, _native.Droppable):
     """Yields the batches of an epoch in order. Threads may share it: each batch goes to one of them.
 
     No interrupt loses a batch: Note [interrupts]. A batch waits in `_ready` until C code takes it out, as the last step
@@ -50,6 +50,7 @@ class EpochIterator(_BaseDataLoaderIter):
     """
 
     __next__ = _native.next_when_ready
+    _is_interrupt = staticmethod(is_interrupt)
     _begun_key: tuple[int, int, bool] | None = None  # of the next epoch, if it was begun early
     _has_begun_early = False  # all of its first batches were requested
 
@@ -499,7 +500,7 @@ class EpochIterator(_BaseDataLoaderIter):
         sampler = self._order.saved_at(begins_at)
         return lambda: identity.state_at(position, sampler, workers())
 
-    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+    def _when_dropped(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         # A program that leaves a loop drops its iterator, and may then ask the loader for its state. While the
         # interpreter finalizes, nobody asks, and the modules that this needs may be gone.
         progress = None if is_finalizing() else getattr(self, "_progress", None)

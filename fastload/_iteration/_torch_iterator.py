@@ -6,7 +6,9 @@ from typing import Any
 
 from torch.utils.data import DataLoader, dataloader
 
+from fastload import _native
 from fastload._delivery._hand_over import Delivery
+from fastload._process._interrupts import is_interrupt
 from fastload._process._waits import ConsumerClock, WaitHistogram
 
 
@@ -64,8 +66,10 @@ class _SingleProcessDataLoaderIter(_Counting, dataloader._SingleProcessDataLoade
     pass
 
 
-class _MultiProcessingDataLoaderIter(_Counting, dataloader._MultiProcessingDataLoaderIter):
-    pass
+class _MultiProcessingDataLoaderIter(_Counting, dataloader._MultiProcessingDataLoaderIter, _native.Droppable):
+    __del__ = _native.Droppable.__del__
+    _when_dropped = dataloader._MultiProcessingDataLoaderIter.__del__
+    _is_interrupt = staticmethod(is_interrupt)
 
 
 def torch_iterator(

@@ -6,6 +6,7 @@ client in federated learning or each task of a benchmark. So only the most recen
 
 from __future__ import annotations
 
+import functools
 import weakref
 
 from fastload._loader._state import LoaderState
@@ -24,7 +25,7 @@ class RecentLoaders:
         """Notes that an epoch of that loader has begun; older idle loaders release their threads and memory."""
         states, number = self._states, id(state)
         states.pop(number, None)
-        states[number] = weakref.ref(state, lambda _: states.pop(number, None))
+        states[number] = weakref.ref(state, functools.partial(states.pop, number))  # Note [drops]
         for reference in list(states.values())[:-MOST_AT_REST]:
             one = reference()
             if one is not None:

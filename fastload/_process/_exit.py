@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import threading
 import time
 import weakref
@@ -29,7 +30,7 @@ class LiveObjects(Generic[T]):
 
     def add(self, item: T) -> None:
         number, references = id(item), self._references
-        references[number] = weakref.ref(item, lambda _: references.pop(number, None))
+        references[number] = weakref.ref(item, functools.partial(references.pop, number))  # Note [drops]
 
     def all(self) -> list[T]:
         """Returns the objects that are alive now."""

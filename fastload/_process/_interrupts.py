@@ -5,6 +5,13 @@ A handler runs between two bytecodes of Python code, the program's or fastload's
 and of time limits do. A result that a call has returned and Python has not stored is then lost, but its effects remain.
 So steps that must not be lost are repeatable: the next next() repeats them after an interrupt. A step that cannot be
 repeated, such as taking a sampler's next item, is one C call that also stores its result.
+
+Note [drops]
+Python ignores an exception out of __del__, weakref.finalize() or the callback of a weak reference. If a signal handler
+raises it, a Ctrl-C is lost. No handler runs inside of a C call, so an object that is dropped only makes C calls.
+CallsAtDrop makes calls such as functools.partial(queue.put, None). The callback of a weak reference is
+functools.partial(entries.pop, key), in which pop() takes the reference for its default; the hash of the key is C code,
+too. A class that has to run Python code derives from Droppable.
 """
 
 from __future__ import annotations

@@ -26,6 +26,9 @@ class StartedThread(threading.Thread):
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**arguments)
         self._started = _Begun(self)
+        # Python code would remove the thread from this set when it is dropped: Note [drops]. `threading` needs the set
+        # only in a forked child, and finds threads that run in its other lists.
+        threading._dangling.discard(self)  # type: ignore[attr-defined]
 
     def start(self) -> None:
         """Starts the thread.

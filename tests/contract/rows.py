@@ -585,15 +585,16 @@ ROWS: tuple[Row, ...] = (
     deviated(
         ERRORS,
         "Ctrl-C, and other exceptions of signal handlers",
-        "raised in the program; batches may be lost, and if it ends a sampler, the epoch ends silently; workers end "
-        "with the iterator",
-        "the same within 200 ms of any wait; no batch is lost, and if it ends your sampler early, a RuntimeError says "
-        "so",
+        "raised in the program, but ignored while an iterator is dropped; batches may be lost, and if it ends a "
+        "sampler, the epoch ends silently; workers end with the iterator",
+        "the same within 200 ms of any wait, and after a drop; no batch is lost, and if it ends your sampler early, a "
+        "RuntimeError says so",
         "faults/test_lifecycle.py::test_ctrl_c_is_seen_within_200_ms_and_the_process_ends_within_a_second",
         "faults/test_python_part_lifecycle.py::test_ctrl_c_in_next_is_seen_within_200_ms_and_the_process_ends_soon",
         "faults/test_python_part_lifecycle.py::test_an_interrupt_at_any_line_of_next_loses_and_changes_no_batch",
         "faults/test_signal_exceptions.py::test_exceptions_at_random_moments_cost_and_change_no_batch",
         "faults/test_signal_exceptions.py::test_a_sampler_that_an_exception_has_ended_makes_no_short_epoch",
+        "faults/test_dropped_iterators.py::test_a_press_at_any_line_reaches_the_program_and_the_state_is_whole",
     ),
     deviated(
         ERRORS,

@@ -388,6 +388,28 @@ def test_an_interrupt_at_any_line_of_next_loses_and_changes_no_batch(
 
 
 @WORKERS
+@pytest.mark.parametrize("kind", ["images", "tensors"])
+def test_an_interrupt_at_any_line_of_a_drop_reaches_the_program(
+    run_device_child: RunChild, kind: str, num_workers: int
+) -> None:
+    """At lines of fastload's: the memory of the fake GPU has finalizers in Python."""
+    run_device_child(
+        f"""
+        from devices import played
+        from dropped_iterators import press_at_every_line
+        from line_interrupts import is_of_fastload
+
+        tensors = torch.utils.data.TensorDataset(torch.arange(42.0).view(14, 3), torch.arange(14))
+        with played(1) as device:
+            make = lambda: fastload.DataLoader({kind}, 2, num_workers={num_workers}, device=device.handle)
+            num_presses = press_at_every_line(make, is_of_fastload, with_loader=False)
+        assert num_presses > 50, num_presses
+        """,
+        timeout=100,
+    )
+
+
+@WORKERS
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_a_batch_whose_copy_fails_behind_an_interrupt_costs_only_itself(
     monkeypatch: pytest.MonkeyPatch, by_hand: Fake, num_workers: int, number: int

@@ -1,4 +1,4 @@
-"""Imported by children of tests: interrupts in front of any line of fastload's that next() runs."""
+"""Imported by children of tests: interrupts in front of any line of Python code, such as fastload's in next()."""
 
 from __future__ import annotations
 
@@ -15,27 +15,36 @@ import fastload
 _PACKAGE = str(Path(fastload.__file__).parent) + "/"
 
 
+def is_of_fastload(file: str) -> bool:
+    return file.startswith(_PACKAGE)
+
+
 class InterruptAt:
     """Has Ctrl-C's handler called in front of line `number` of those that run while this traces.
 
     Lines at which Python itself checks for no signal are left out: a with, whose line comes again when its block ends,
-    and the line after a try.
+    an except, and the line after a try or an except.
+
+    Args:
+        number: From 1.
+        has_lines: Returns whether the lines of a file count.
 
     Attributes:
         where: The function that was interrupted; None where there were fewer lines.
     """
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, has_lines: Callable[[str], bool] = is_of_fastload) -> None:
         self.where: str | None = None
-        self._left = number
+        self._left, self._has_lines = number, has_lines
         self._line = ""
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> Any:
         name = frame.f_code.co_filename
-        if not name.startswith(_PACKAGE):
+        if not self._has_lines(name):
             return None
         before, self._line = self._line, linecache.getline(name, frame.f_lineno).strip()
-        if event == "line" and not self._line.startswith("with ") and before != "try:":
+        is_left_out = self._line.startswith(("with ", "except")) or before.startswith(("try:", "except"))
+        if event == "line" and not is_left_out:
             self._left -= 1
             if self._left == 0:
                 self.where = frame.f_code.co_name

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import weakref
 from dataclasses import dataclass
 
 from fastload import _native
@@ -60,7 +59,7 @@ class LoaderEngine:
             native_jpeg=settings.is_native_jpeg_exact,
             cache=settings.cache,
         )
-        weakref.finalize(self, _signal_end, self.native).atexit = False
+        self._end = _native.CallsAtDrop((self.native.close,))
         self._fallback_threads = FallbackThreads(self.native, settings.num_threads)
         try:
             self._fallback_threads.start()
@@ -90,8 +89,3 @@ class LoaderEngine:
             return
         self.native.close(CLOSE_TIMEOUT_SECONDS)
         self._fallback_threads.close()
-
-
-def _signal_end(engine: _native.Engine) -> None:
-    if not engine.is_forked:
-        engine.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import weakref
@@ -78,7 +79,7 @@ def lock_of(item: Any) -> threading.RLock:
         TypeError: `item` cannot be weakly referenced.
     """
     number = id(item)
-    reference = weakref.ref(item, lambda _: _locks.pop(number, None))
+    reference = weakref.ref(item, functools.partial(_locks.pop, number))  # Note [drops]
     return _locks.setdefault(number, (reference, threading.RLock()))[1]  # atomic
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
-import weakref
 from typing import Any
 
+from fastload import _native
 from fastload._delivery._thread_order import DeviceOrder
 from fastload._iteration._fingerprint import fingerprint_of_loader
 from fastload._iteration._maker import EpochStart, MadeBatch, Request, StateBefore, TorchValues, WorkerStates
@@ -71,7 +71,7 @@ class WorkerMaker:
         group = WorkerGroup(worker_plan, objects, in_order=setup.is_in_order, max_batches=setup.max_batches)
         self._group = group
         self.threads = group.threads
-        weakref.finalize(self, group.stop.signal_end).atexit = False
+        self._end = _native.CallsAtDrop(group.stop.end_calls)
         self._loader_threads.add(group)
         group.start()
 

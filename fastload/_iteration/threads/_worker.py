@@ -85,19 +85,28 @@ class StopSignal:
 
     def __init__(self, num_threads: int) -> None:
         self.owner_pid = os.getpid()
-        self.is_ending = False
+        self._ends: list[bool] = []  # not empty: the threads were told to end
         self.changed: queue.SimpleQueue[None] = queue.SimpleQueue()  # gets an item when a task is done and at the end
         self.tasks: list[queue.SimpleQueue[Task | WorkerStart | None]] = [
             queue.SimpleQueue() for _ in range(num_threads)
         ]
+        # Each is one C call: Note [drops].
+        self.end_calls: tuple[Callable[[], None], ...] = (
+            functools.partial(self._ends.append, True),
+            *(functools.partial(tasks.put, None) for tasks in self.tasks),
+            functools.partial(self.changed.put, None),
+        )
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the threads were told to end."""
+        return bool(self._ends)
 
     def signal_end(self) -> None:
         if os.getpid() != self.owner_pid:  # a child has a copy of this object, but not the threads
             return
-        self.is_ending = True
-        for tasks in self.tasks:
-            tasks.put(None)
-        self.changed.put(None)
+        for call in self.end_calls:
+            call()
 
 
 class Worker:
