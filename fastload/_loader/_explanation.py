@@ -108,9 +108,11 @@ def explain_loader(now: CurrentLoader, plan: LoaderPlan) -> Explanation:
             Mode.PYTHON: f"not native: samples are loaded in Python, {by}",
             Mode.TORCH: "not native: torch's own iterator runs, unchanged",
         }[Mode.PYTHON if now.is_of_processes else plan.mode]
-        rows += [*_image_rows(now, plan.mode), *_cache_rows(now, plan)]
-        hints += advice(now.loader, plan.mode, plan.source, plan.transform)
-        hints += filter(None, [gil_advice(now.kept.stats())])
+        rows += _image_rows(now, plan.mode)
+        if not now.is_of_processes:
+            rows += _cache_rows(now, plan)
+            hints += advice(now.loader, plan.mode, plan.source, plan.transform)
+            hints += filter(None, [gil_advice(now.kept.stats())])
     rows += [*_sharing_rows(now, plan.mode), *_device_rows(now, plan.mode), *state_rows(now, plan.mode), *hints]
     return Explanation("\n".join([verdict, *(f"  {row}" for row in rows)]), tuple(map(_row_of, rows)))
 
