@@ -107,7 +107,7 @@ FAULTS = [
         "fastload/_workers/_native_draws.py",
         "        generator.set_state(self._state)\n",
         "",
-        "tests/unit/test_transform_replay.py tests/loader",
+        "tests/loader",
     ),
     Fault(
         "the consumer's stream does not wait for the copy",

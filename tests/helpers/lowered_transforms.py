@@ -1,14 +1,23 @@
-"""Short ways to lower a transform in tests and to see where it was cut."""
+"""Short ways to lower a transform in tests, to see where it was cut, and to run what it became."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+import torch
 import torchvision_shim  # noqa: F401
+from native_steps import make_placed_plan, native_draws
+from PIL import Image
 from recipes import MEAN, STD  # noqa: F401 - for the importer
 from torchvision import transforms as T
+from torchvision import tv_tensors
 from torchvision.transforms import v2
 
+from fastload import _core
+from fastload._planning._native_plans import tensor_of
+from fastload.transforms._lowering import LoweredTransform
 from fastload.transforms._lowering import lower_transform as lowered
 
 FAMILIES = {"v1": T, "v2": v2}
@@ -46,3 +55,66 @@ def problem_of(transform: Any, before: list[Any], after: list[Any]) -> str:
     assert problem.startswith("runs in Python from here on (")
     assert problem.endswith(")")
     return problem[len("runs in Python from here on (") : -1]
+
+
+def run_lowered(transform: LoweredTransform, image: Image.Image) -> Any:
+    """Runs the native steps on an RGB image with the draws of torch's generator, and the Python part on the result.
+
+    Raises ValueError: The steps cannot be applied to the image.
+    """
+    form = transform.form
+    plan = make_placed_plan(
+        transform.steps,
+        element_size=form.dtype.itemsize,
+        channels_last=form.sample == "pil" or form.is_interleaved,
+        table=form.table,
+    )
+    decoder = _core.SampleDecoder(max_file_bytes=0, max_pixels=1 << 40, native_jpeg=True)
+    state, draws = torch.get_rng_state(), native_draws(0)
+    draws.load(state.numpy())
+    made = decoder.run_pixels(image.tobytes(), image.width, image.height, plan, draws)
+    if isinstance(made, dict):
+        raise ValueError(made["detail"])
+    draws.store(state.numpy())
+    torch.set_rng_state(state)
+    sample: Any = Image.fromarray(made) if form.sample == "pil" else tensor_of(made, form, tv_tensors.Image)
+    if transform.size is not None:
+        assert ((sample.height, sample.width) if form.sample == "pil" else sample.shape[1:]) == transform.size
+    for python_transform in transform.python_part:
+        sample = python_transform(sample)
+    return sample
+
+
+def random_image(width: int, height: int, seed: int = 3) -> Image.Image:
+    return Image.fromarray(np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8))
+
+
+def assert_runs_as_torchvision(transform: Any, image: Image.Image, num_runs: int = 1) -> list[Any]:
+    """Asserts that the lowered pipeline gives the pipeline's own samples, errors and draws; returns the samples."""
+
+    def outcomes(run: Callable[[Image.Image], Any]) -> tuple[list[Any], torch.Tensor]:
+        torch.manual_seed(17)
+        try:
+            return [run(image.copy()) for _ in range(num_runs)], torch.get_rng_state()
+        except Exception as error:  # noqa: BLE001 - whatever it is, both have to raise it
+            return [type(error)], torch.empty(0)
+
+    result = lowered(transform)
+    theirs, their_state = outcomes(transform)
+    mine, state = outcomes(lambda given: run_lowered(result, given))
+    for found, expected in zip(mine, theirs, strict=True):
+        assert_same_sample(found, expected)
+    assert torch.equal(state, their_state)
+    return mine
+
+
+def assert_same_sample(actual: Any, expected: Any) -> None:
+    assert type(actual) is type(expected)
+    if isinstance(expected, torch.Tensor):
+        assert (actual.dtype, actual.shape, actual.stride()) == (expected.dtype, expected.shape, expected.stride())
+        assert torch.equal(*(tensor.flatten().view(torch.uint8) for tensor in (actual, expected)))
+    elif isinstance(expected, Image.Image):
+        assert (actual.mode, actual.size) == (expected.mode, expected.size)
+        assert actual.tobytes() == expected.tobytes()
+    else:
+        assert actual is expected

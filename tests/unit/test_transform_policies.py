@@ -8,21 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from lowered_transforms import FAMILIES, lowered, problem_of
+from lowered_transforms import FAMILIES, lowered, problem_of, random_image
+from native_steps import run_op
 from PIL import Image
 from torchvision import transforms as T
 from torchvision.transforms import autoaugment, v2
-from transform_replay import apply_op
 
 from fastload import _core
 
 # Square images are turned by 90 degrees differently from others.
 SIZES = [(24, 24), (17, 30)]
 FILLS: list[Any] = [None, 9, (10, 20, 250)]
-
-
-def noise(size: tuple[int, int]) -> Image.Image:
-    return Image.fromarray(np.random.default_rng(1).integers(0, 256, (*size, 3), dtype=np.uint8))
 
 
 def policy_step(transform: Any, size: tuple[int, int]) -> Any:
@@ -56,11 +52,11 @@ def signed(magnitude: float, is_signed: bool) -> Iterator[float]:
 
 
 def assert_same_pixels(ops: list[_core.PixelOp], transform: Any, name: str, magnitudes: list[float], size: Any) -> None:
-    image = noise(size)
+    image = random_image(size[1], size[0], seed=1)
     assert len(ops) == len(magnitudes)
     for op, magnitude in zip(ops, magnitudes, strict=True):
         expected = torchvisions(transform, image, name, magnitude)
-        assert apply_op(image, op).tobytes() == expected.tobytes(), (name, magnitude, op)
+        assert run_op(op, image) == expected.tobytes(), (name, magnitude, op)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -120,39 +116,6 @@ def test_auto_augment_lists_what_torchvision_does(family: str, policy: Any, fill
             assert_same_pixels(part.ops, transform, name, list(signed(value, is_signed)), size)
 
 
-def test_quarter_turns_are_listed_as_pillow_makes_them() -> None:
-    degrees = torch.tensor([0.0, 90.0, 180.0, 270.0])
-
-    def rotations(size: tuple[int, int]) -> list[str]:
-        transform = T.TrivialAugmentWide(4)
-        with pytest.MonkeyPatch.context() as patch:
-            make = type(transform)._augmentation_space
-            changed = type(make)(make.__code__, {**make.__globals__, "torch": Spaces(degrees)})
-            patch.setattr(T.TrivialAugmentWide, "_augmentation_space", changed)
-            step = policy_step(transform, size)
-        return [type(op).__name__ for op in step.choices[5].ops]
-
-    assert rotations((8, 8)) == [
-        *("Identity", "Identity", "Rotate90", "Rotate270", "Rotate180", "Rotate180", "Rotate270", "Rotate90"),
-    ]
-    assert rotations((8, 9)) == [
-        *("Identity", "Identity", "Affine", "Affine", "Rotate180", "Rotate180", "Affine", "Affine"),
-    ]
-
-
-class Spaces:
-    """torch with other magnitudes for a maximum of 135 degrees."""
-
-    def __init__(self, degrees: torch.Tensor) -> None:
-        self._degrees = degrees
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(torch, name)
-
-    def linspace(self, low: float, high: float, count: int) -> torch.Tensor:
-        return self._degrees if high == 135.0 else torch.linspace(low, high, count)
-
-
 def test_magnitudes_follow_the_size_before_the_policy() -> None:
     small, large = (policy_step(T.RandAugment(1, 30), (side, side)).choices[3].ops[0] for side in (20, 200))
     assert small.matrix[2] == -int(np.float32(150 / 331 * 20))
@@ -165,9 +128,9 @@ def test_the_users_own_table_of_magnitudes_is_read() -> None:
     step = policy_step(transform, (8, 8))
     assert [part.probability for part in step.policies[0]] == [0.25, 1.0]
     assert step.policies[0][1].ops == [_core.Invert()]
-    image = noise((8, 8))
+    image = random_image(8, 8)
     for op, angle in zip(step.policies[0][0].ops, (30 / 9, -30 / 9), strict=True):
-        assert apply_op(image, op).tobytes() == image.rotate(float(np.float32(angle))).tobytes()
+        assert run_op(op, image) == image.rotate(float(np.float32(angle))).tobytes()
 
 
 def test_v2_draws_no_sign_for_an_operation_without_magnitude(monkeypatch: pytest.MonkeyPatch) -> None:

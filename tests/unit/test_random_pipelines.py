@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from lowered_transforms import FAMILIES, MEAN, RGB, STD
+from lowered_transforms import MEAN, RGB, STD, assert_runs_as_torchvision, random_image
 from PIL import Image
 from torchvision import transforms as T
 from torchvision.transforms import v2
-from transform_replay import replay
-
-from fastload.transforms._lowering import lower_transform
 
 INTERPOLATIONS = st.sampled_from(list(T.InterpolationMode))
 SIDES = st.integers(1, 40)
@@ -138,75 +134,14 @@ def pipelines(draw: Any) -> Any:
     return draw(st.sampled_from([T.Compose, v2.Compose if parts else T.Compose]))(parts)
 
 
-def outcome(run: Any) -> tuple[Any, torch.Tensor]:
-    """Returns the result of `run` under a fixed seed, or its error's type, and the generator's state afterwards."""
-    torch.manual_seed(17)
-    try:
-        return run(), torch.get_rng_state()
-    except Exception as error:  # noqa: BLE001 - whatever it is, both have to raise it
-        return type(error), torch.empty(0)
-
-
-def assert_same_sample(actual: Any, expected: Any) -> None:
-    assert type(actual) is type(expected)
-    if isinstance(expected, torch.Tensor):
-        assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
-        assert actual.is_contiguous() == expected.is_contiguous()
-        assert actual.contiguous().numpy().tobytes() == expected.contiguous().numpy().tobytes()
-    elif isinstance(expected, Image.Image):
-        assert (actual.mode, actual.size) == (expected.mode, expected.size)
-        assert actual.tobytes() == expected.tobytes()
-    else:
-        assert actual is expected
-
-
 @settings(max_examples=250, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(transform=pipelines(), height=st.integers(1, 45), width=st.integers(1, 45), seed=st.integers(0, 5))
 def test_native_and_python_part_give_the_pipelines_sample_and_draws(
     transform: Any, height: int, width: int, seed: int
 ) -> None:
-    pixels = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
-    lowered = lower_transform(transform)
-    expected, expected_state = outcome(lambda: transform(Image.fromarray(pixels)))
-    actual, state = outcome(lambda: replay(lowered, Image.fromarray(pixels)))
-    assert_same_sample(actual, expected)
-    assert torch.equal(state, expected_state)
+    assert_runs_as_torchvision(transform, random_image(width, height, seed))
 
 
 @pytest.mark.parametrize("tensor_part", TENSOR_PARTS, ids=str)
 def test_every_tensor_part_after_a_crop(tensor_part: list[Any]) -> None:
-    transform = T.Compose([T.RandomCrop(24), *tensor_part])
-    lowered = lower_transform(transform)
-    pixels = np.random.default_rng(3).integers(0, 256, (31, 26, 3), dtype=np.uint8)
-    expected, expected_state = outcome(lambda: transform(Image.fromarray(pixels)))
-    actual, state = outcome(lambda: replay(lowered, Image.fromarray(pixels)))
-    assert_same_sample(actual, expected)
-    assert torch.equal(state, expected_state)
-
-
-MANY_DRAWS: list[tuple[str, dict[str, Any]]] = [
-    ("RandAugment", {"num_ops": 4, "magnitude": 20}),
-    ("TrivialAugmentWide", {"num_magnitude_bins": 7, "fill": (9, 99, 199)}),
-    ("AutoAugment", {}),
-    ("AutoAugment", {"policy": T.AutoAugmentPolicy.SVHN}),
-    ("ColorJitter", {"brightness": 0.5, "contrast": 0.5, "saturation": 0.5, "hue": 0.5}),
-    ("RandomCrop", {"size": (20, 24), "padding": (0, 1)}),
-    ("RandomCrop", {"size": (30, 9), "pad_if_needed": True, "padding_mode": "reflect"}),
-    ("RandomResizedCrop", {"size": 9, "scale": (0.5, 1.5)}),
-]
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize(("name", "arguments"), MANY_DRAWS, ids=str)
-def test_many_draws_of_one_transform(family: str, name: str, arguments: dict[str, Any]) -> None:
-    transform = T.Compose([T.CenterCrop(24), getattr(FAMILIES[family], name)(**arguments)])
-    lowered = lower_transform(transform)
-    assert lowered.python_part == ()
-    image = Image.fromarray(np.random.default_rng(4).integers(0, 256, (24, 24, 3), dtype=np.uint8))
-    torch.manual_seed(23)
-    expected = [transform(image).tobytes() for _ in range(100)]
-    expected_state = torch.get_rng_state()
-    torch.manual_seed(23)
-    assert [replay(lowered, image).tobytes() for _ in range(100)] == expected
-    assert torch.equal(torch.get_rng_state(), expected_state)
-    assert len(set(expected)) > 5
+    assert_runs_as_torchvision(T.Compose([T.RandomCrop(24), *tensor_part]), random_image(26, 31))
