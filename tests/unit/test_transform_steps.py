@@ -57,7 +57,7 @@ NATIVE: list[tuple[str, dict[str, Any]]] = [
     ("RandomGrayscale", {}),
     ("RandomInvert", {}),
     ("RandomPosterize", {"bits": 3}),
-    ("RandomSolarize", {"threshold": 99, "p": 0}),
+    ("RandomSolarize", {"threshold": 99.5}),
     ("RandomAdjustSharpness", {"sharpness_factor": 2}),
     ("RandomAutocontrast", {}),
     ("RandomEqualize", {}),
