@@ -165,56 +165,30 @@ def test_a_call_draws_from_the_threads_generator_what_the_processs_would_give(na
     assert torch.equal(torch.get_rng_state(), before)
 
 
-@pytest.mark.parametrize("name", WITH_GENERATOR)
-def test_a_generator_that_the_caller_gives_is_used(name: str) -> None:
-    expected = WITH_GENERATOR[name](generator=torch.Generator().manual_seed(9))
-    generator, own = torch.Generator().manual_seed(5), torch.Generator().manual_seed(9)
-    before = generator.get_state()
+BY_POSITION: dict[str, Callable[[Any], Any]] = {
+    "poisson": lambda given: torch.poisson(HALVES, given),
+    "nn.init.normal_": lambda given: torch.nn.init.normal_(empty(), 0, 1, given),
+}
+GIVEN: dict[str, Callable[[Any], Any]] = {
+    **{name: lambda given, call=call: call(generator=given) for name, call in WITH_GENERATOR.items()},
+    **{f"{name} by position": call for name, call in BY_POSITION.items()},
+}
+
+
+@pytest.mark.parametrize("name", GIVEN)
+def test_a_generator_that_the_caller_gives_is_used_unless_it_is_torchs_default(name: str) -> None:
+    call = GIVEN[name]
+    expected = call(torch.Generator().manual_seed(9))
+    generator = torch.Generator().manual_seed(5)
+    states = generator.get_state(), torch.get_rng_state()
     with drawing_from(generator):
-        found = WITH_GENERATOR[name](generator=own)
-    assert torch.equal(found, expected)
-    assert torch.equal(generator.get_state(), before)
-
-
-@pytest.mark.parametrize("name", WITH_GENERATOR)
-def test_a_generator_of_none_counts_as_none_given(name: str) -> None:
-    expected, _ = drawn_from_process(ALL[name])
-    with drawing_from(torch.Generator().manual_seed(5)):
-        assert torch.equal(WITH_GENERATOR[name](generator=None), expected)
-
-
-@pytest.mark.parametrize("name", WITH_GENERATOR)
-def test_torchs_default_generator_counts_as_none_given(name: str) -> None:
-    expected, _ = drawn_from_process(ALL[name])
-    before = torch.get_rng_state()
-    with drawing_from(torch.Generator().manual_seed(5)):
-        assert torch.equal(WITH_GENERATOR[name](generator=torch.default_generator), expected)
-    assert torch.equal(torch.get_rng_state(), before)
-
-
-def test_torchs_default_generator_by_position_counts_as_none_given() -> None:
-    def draw() -> list[torch.Tensor]:
-        given = torch.default_generator
-        return [torch.poisson(HALVES, given), torch.nn.init.normal_(empty(), 0, 1, given)]
-
-    expected, _ = drawn_from_process(draw)
-    before = torch.get_rng_state()
-    with drawing_from(torch.Generator().manual_seed(5)):
-        found = draw()
-    assert torch.equal(found[0], expected[0])
-    assert torch.equal(found[1], expected[1])
-    assert torch.equal(torch.get_rng_state(), before)
-
-
-def test_generators_given_by_position_are_used() -> None:
-    """As poisson(values, generator) and nn.init.normal_(tensor, mean, std, generator) take them."""
-    own = torch.Generator().manual_seed(9)
-    expected = torch.poisson(HALVES, own), torch.nn.init.normal_(empty(), 0, 1, own)
-    own.manual_seed(9)
-    with drawing_from(torch.Generator().manual_seed(5)):
-        found = torch.poisson(HALVES, own), torch.nn.init.normal_(empty(), 0, 1, own)
-    assert torch.equal(found[0], expected[0])
-    assert torch.equal(found[1], expected[1])
+        assert torch.equal(call(torch.Generator().manual_seed(9)), expected)
+    assert torch.equal(generator.get_state(), states[0])
+    as_none_given, _ = drawn_from_process(lambda: call(torch.default_generator))
+    for given in (torch.default_generator, *[None] * (name in WITH_GENERATOR)):
+        with drawing_from(generator.manual_seed(5)):
+            assert torch.equal(call(given), as_none_given)
+    assert torch.equal(torch.get_rng_state(), states[1])
 
 
 def test_other_devices_keep_their_own_generators() -> None:

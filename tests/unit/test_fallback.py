@@ -6,9 +6,6 @@ import errno
 import gc
 import os
 import queue
-import subprocess
-import sys
-import textwrap
 import threading
 import warnings
 import weakref
@@ -18,6 +15,7 @@ from typing import Any
 import numpy as np
 import PIL
 import pytest
+from children import RunChild
 from PIL import Image, UnidentifiedImageError, features
 from torchvision.datasets.folder import pil_loader
 
@@ -94,26 +92,6 @@ def test_pixels_are_those_of_pil_loader(tmp_path: Path, mode: str) -> None:
     image.save(path, format="TIFF")
     expected = pil_loader(str(path))
     assert decode_rgb(os.fsencode(path)) == (expected.tobytes(), 19, 11)
-
-
-def test_corpora_files_have_the_same_verdict_as_pil_loader(corpora: Path) -> None:
-    names = sorted((corpora / "images").glob("*/*"), key=lambda p: p.name)[::12]
-    names = [name for name in names if name.is_file() and "bomb" not in name.name]
-    verdicts = set()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for name in names:
-            try:
-                expected: object = pil_loader(str(name)).tobytes()
-            except Exception as error:  # noqa: BLE001
-                expected = (type(error), str(error))
-            try:
-                got: object = decode_rgb(str(name)).pixels
-            except Exception as error:  # noqa: BLE001
-                got = (type(error), str(error))
-            assert got == expected, name
-            verdicts.add(type(got))
-    assert verdicts == {bytes, tuple}
 
 
 @pytest.mark.parametrize("kind", ["missing", "folder", "empty", "html", "half", "loop"])
@@ -275,25 +253,6 @@ def test_pillow_simd_is_recognised_by_its_version(monkeypatch: pytest.MonkeyPatc
     assert pillow_info().is_simd
 
 
-def test_threads_complete_and_fail_tasks(tmp_path: Path, jpeg: Path) -> None:
-    engine = FakeEngine()
-    threads = FallbackThreads(engine, 2)
-    threads.start()
-    good = [FakeTask(os.fsencode(jpeg)) for _ in range(8)]
-    bad = FakeTask(os.fsencode(tmp_path / "gone"))
-    for task in [*good[:4], bad, *good[4:]]:
-        engine.tasks.put(task)
-    for task in [*good, bad]:
-        assert task.done.wait(10)
-    assert all(task.result == decode_rgb(str(jpeg)) for task in good)
-    assert isinstance(bad.error, FileNotFoundError)
-    own = [thread for thread in threading.enumerate() if thread in threads._threads]  # other loaders may be alive
-    assert {thread.name for thread in own} == {"fastload-fallback-0", "fastload-fallback-1"}
-    assert threads.close()
-    assert engine.is_closed
-    assert not any(thread.is_alive() for thread in own)
-
-
 @pytest.mark.parametrize("raised", [MemoryError("m"), SystemExit(3), KeyboardInterrupt(), RecursionError("r")])
 def test_any_exception_goes_to_the_task_and_the_thread_goes_on(
     jpeg: Path, monkeypatch: pytest.MonkeyPatch, raised: BaseException
@@ -351,77 +310,65 @@ def test_a_bomb_warning_stays_a_warning(jpeg: Path, monkeypatch: pytest.MonkeyPa
         assert decode_rgb(str(jpeg)).width == 37
 
 
-def run_child(body: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
-    """Runs a script that makes fallback threads; fails the test if it does not end within a minute."""
-    script = tmp_path / "child.py"
-    prelude = """
-    import os, sys, threading, queue, time
-    from fastload._pillow._pillow import FallbackThreads
-    class Engine:
-        def __init__(self):
-            self.woken = threading.Event()
-        def next_fallback(self):
-            self.woken.wait()
-        def close(self):
-            self.woken.set()
-    """
-    script.write_text(textwrap.dedent(prelude) + textwrap.dedent(body))
-    root = str(Path(__file__).resolve().parents[2])
-    return subprocess.run(
-        [sys.executable, str(script)],
-        env={**os.environ, "PYTHONPATH": root},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+THREADS = """
+import atexit, os, sys, threading, time
+from fastload._pillow._pillow import FallbackThreads
 
+class Engine:
+    def __init__(self):
+        self.woken = threading.Event()
+    def next_fallback(self):
+        self.woken.wait()
+    def close(self):
+        self.woken.set()
 
-def test_interpreter_exit_closes_waiting_threads(tmp_path: Path) -> None:
-    result = run_child(
+"""
+CHILDREN: dict[str, tuple[str, int, str]] = {
+    "an exit closes waiting threads": (
         """
-        import atexit
-        engine = Engine()
-        # Registered before the hook, so it runs after it.
-        atexit.register(lambda: print(engine.woken.is_set(), threading.active_count()))
-        threads = FallbackThreads(engine, 3)
-        threads.start()
-        sys.exit(7)
-        """,
-        tmp_path,
-    )
-    assert (result.returncode, result.stdout, result.stderr) == (7, "True 1\n", "")
-
-
-def test_interpreter_exit_does_not_wait_for_a_stuck_decode(tmp_path: Path) -> None:
-    result = run_child(
+engine = Engine()
+# Registered before the hook, so it runs after it.
+atexit.register(lambda: print(engine.woken.is_set(), threading.active_count()))
+threads = FallbackThreads(engine, 3)
+threads.start()
+sys.exit(7)
+""",
+        7,
+        "True 1\n",
+    ),
+    "an exit does not wait for a decoder that is stuck": (
         """
-        class Stuck(Engine):
-            def next_fallback(self):
-                time.sleep(600)
-        threads = FallbackThreads(Stuck(), 2)
-        threads.start()
-        """,
-        tmp_path,
-    )
-    assert (result.returncode, result.stderr) == (0, "")
-
-
-def test_a_forked_child_exits_without_touching_the_parents_engine(tmp_path: Path) -> None:
-    result = run_child(
+class Stuck(Engine):
+    def next_fallback(self):
+        time.sleep(600)
+threads = FallbackThreads(Stuck(), 2)
+threads.start()
+""",
+        0,
+        "",
+    ),
+    "a forked child does not touch its parent's engine": (
         """
-        class Parent(Engine):
-            def close(self):
-                if os.getpid() != owner:
-                    print("closed in child", flush=True)
-                super().close()
-        owner = os.getpid()
-        threads = FallbackThreads(Parent(), 1)
-        threads.start()
-        if os.fork() == 0:
-            sys.exit(0)
-        print(os.wait()[1])
-        """,
-        tmp_path,
-    )
-    assert (result.returncode, result.stdout) == (0, "0\n")
+class Parent(Engine):
+    def close(self):
+        if os.getpid() != owner:
+            print("closed in child", flush=True)
+        super().close()
+owner = os.getpid()
+threads = FallbackThreads(Parent(), 1)
+threads.start()
+if os.fork() == 0:
+    sys.exit(0)
+print(os.wait()[1])
+""",
+        0,
+        "0\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHILDREN)
+def test_threads_end_with_their_process(run_child: RunChild, name: str) -> None:
+    program, status, printed = CHILDREN[name]
+    child = run_child(THREADS + program, check=False)
+    assert (child.returncode, child.stdout, child.stderr) == (status, printed, "")

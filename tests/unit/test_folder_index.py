@@ -384,17 +384,6 @@ def test_every_byte_counts(small: Path) -> None:
         assert_is_made_anew(small, bytes(damaged))
 
 
-def test_random_bytes_and_blocks_of_zeros_are_made_anew(small: Path) -> None:
-    blob = file_of(small).read_bytes()
-    dice = random.Random(2)
-    for _ in range(50):
-        begin, size = dice.randrange(len(blob) - 8), dice.choice([8, 64, 4096])
-        replacement = dice.choice([dice.randbytes(size), bytes(size)])[: len(blob) - begin]
-        if blob[begin : begin + len(replacement)] != replacement:
-            assert_is_made_anew(small, blob[:begin] + replacement + blob[begin + len(replacement) :])
-    assert_is_made_anew(small, dice.randbytes(len(blob)))
-
-
 def with_checksums(blob: bytes) -> bytes:
     """Returns `blob` with matching checksums, as an attacker would make it."""
     start = blob[:56] + struct.pack("=I", zlib.crc32(blob[64:]))

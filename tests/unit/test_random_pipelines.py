@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -140,8 +139,3 @@ def test_native_and_python_part_give_the_pipelines_sample_and_draws(
     transform: Any, height: int, width: int, seed: int
 ) -> None:
     assert_runs_as_torchvision(transform, random_image(width, height, seed))
-
-
-@pytest.mark.parametrize("tensor_part", TENSOR_PARTS, ids=str)
-def test_every_tensor_part_after_a_crop(tensor_part: list[Any]) -> None:
-    assert_runs_as_torchvision(T.Compose([T.RandomCrop(24), *tensor_part]), random_image(26, 31))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from index_batches import BatchIterator, lower
 from torch.utils.data import (
     BatchSampler,
     DataLoader,
@@ -23,30 +23,7 @@ from torch.utils.data import (
 )
 
 from fastload.samplers import _own_batches
-from fastload.samplers._lowering import IndexBatches, lower_batch_sampler
-
-
-def lower(batch_sampler: object) -> all_of:
-    batches = lower_batch_sampler(SimpleNamespace(batch_sampler=batch_sampler))
-    assert batches is not None
-    return all_of(batches)
-
-
-class all_of(Iterator[np.ndarray[Any, Any]]):
-    """The batches; an error that comes instead of one is raised."""
-
-    def __init__(self, batches: IndexBatches) -> None:
-        self._batches = batches
-        self.is_own = isinstance(batches, _own_batches.OwnBatches)
-
-    def __next__(self) -> np.ndarray[Any, Any]:
-        given: list[Any] = []
-        self._batches.give(given)
-        if not given:
-            raise StopIteration
-        if isinstance(given[0], Exception):
-            raise given[0]
-        return given[0]
+from fastload.samplers._lowering import lower_batch_sampler
 
 
 def assert_in_step(make: Callable[[torch.Generator | None], Any], *, is_own: bool) -> int:
@@ -324,4 +301,4 @@ def test_a_real_loader_is_lowered() -> None:
     loader.generator.manual_seed(3)
     batches = lower_batch_sampler(loader)
     assert batches is not None
-    assert [list(batch) for batch in all_of(batches)] == expected
+    assert [list(batch) for batch in BatchIterator(batches)] == expected

@@ -6,12 +6,13 @@ import copy
 import json
 import pickle
 import warnings
+from itertools import islice
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
+from index_batches import lower
 from torch.utils.data import BatchSampler, DistributedSampler
 
 from fastload import ShardedSampler
@@ -24,17 +25,9 @@ def sampler_of(length: Any = 20, **arguments: Any) -> ShardedSampler:
 
 
 def lowered(sampler: Any, batch_size: int = 4, *, drop_last: bool = False) -> list[list[int]]:
-    batches = lower_batch_sampler(SimpleNamespace(batch_sampler=BatchSampler(sampler, batch_size, drop_last)))
-    assert isinstance(batches, _own_batches.OwnBatches)
-    found: list[list[int]] = []
-    while len(found) < 30:
-        given: list[Any] = []
-        batches.give(given)
-        if not given:
-            break
-        assert given[0].dtype == np.int64
-        found.append(given[0].tolist())
-    return found
+    batches = lower(BatchSampler(sampler, batch_size, drop_last))
+    assert batches.is_own
+    return [batch.tolist() for batch in islice(batches, 30)]
 
 
 CASES: dict[str, dict[str, Any]] = {
@@ -60,16 +53,11 @@ def test_a_loader_takes_its_batches_as_arrays(arguments: dict[str, Any], drop_la
 def test_the_state_counts_what_a_loader_takes(arguments: dict[str, Any], drop_last: bool) -> None:
     sampler = sampler_of(**arguments)
     sampler.load_state_dict(sampler.state_at(2, 1))
-    batches = lower_batch_sampler(SimpleNamespace(batch_sampler=BatchSampler(sampler, 2, drop_last)))
-    assert batches is not None
+    batches = lower(BatchSampler(sampler, 2, drop_last))
     assert sampler.state_dict() == sampler.state_at(0, 2)
-    for step in range(5):
-        given: list[Any] = []
-        batches.give(given)
-        if not given:
-            break
-        assert sampler.state_dict() == sampler.state_at(step + 1, 2)
-    assert step > 1
+    steps = [sampler.state_dict() == sampler.state_at(step + 1, 2) for step, _ in enumerate(islice(batches, 5))]
+    assert len(steps) > 1
+    assert all(steps)
 
 
 def test_an_interrupt_between_a_batch_and_its_count_costs_neither(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -442,11 +442,6 @@ def test_a_replaced_getitem_of_the_class_is_noticed(
     assert "was replaced" in refused(folder)
 
 
-def test_another_image_backend_is_not_lowered(folder: datasets.ImageFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torchvision, "_image_backend", "accimage")
-    assert refused(folder) == "torchvision's image backend is accimage, not PIL"
-
-
 @pytest.mark.parametrize(
     "mutate",
     [

@@ -14,7 +14,6 @@ import pytest
 import torch
 from folder_trees import assert_same_index, make_tree
 from PIL import Image
-from torch.utils.data import DataLoader
 from torchvision import datasets, transforms
 
 from fastload.sources import ImageFiles, ImageFolder
@@ -187,20 +186,6 @@ def test_bad_keys_raise_what_a_list_raises(image_tree: Path, index: Any, error: 
         dataset[index]
     with pytest.raises(error, match="list ind"):
         dataset.samples[index]
-
-
-def test_torchs_own_loader_takes_both_data_sets(image_tree: Path) -> None:
-    transform = transforms.Compose([transforms.CenterCrop(12), transforms.ToTensor()])
-    folder = ImageFolder(image_tree, transform)
-    files = ImageFiles([path for path, _ in folder.samples], folder.targets, transform)
-    reference = list(DataLoader(datasets.ImageFolder(image_tree, transform), batch_size=4))
-    for dataset in (folder, files):
-        for workers in (0, 2):
-            batches = list(DataLoader(dataset, batch_size=4, num_workers=workers))
-            assert len(batches) == len(reference)
-            for (images, labels), (their_images, their_labels) in zip(batches, reference, strict=True):
-                assert torch.equal(images, their_images)
-                assert torch.equal(labels, their_labels)
 
 
 def test_data_sets_pickle(image_tree: Path) -> None:

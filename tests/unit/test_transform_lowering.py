@@ -6,7 +6,6 @@ import copy
 import time
 from collections.abc import Iterable
 from typing import Any
-from unittest import mock
 
 import pytest
 import torch
@@ -24,9 +23,8 @@ from torchvision import transforms as T
 from torchvision import tv_tensors
 from torchvision.transforms import v2
 
-from fastload import MultiView, _core
+from fastload import _core
 from fastload._planning._verdicts import transform_verdicts
-from fastload.transforms import _recognize
 from fastload.transforms._lowering import lower_transform
 from fastload.transforms._stage import RunsInPythonError
 from fastload.transforms._tensor_part import SampleForm
@@ -165,14 +163,6 @@ def test_a_transform_that_gets_a_tensor_is_not_called_native() -> None:
     )
     assert rows[3] == "transform  4 of 6, RandomHorizontalFlip: in Python, after position 2"
     assert rows[5] == "transform  6 of 6, RandomHorizontalFlip: natively, when Python calls it with an image"
-
-
-def test_the_class_of_each_object_is_read_once() -> None:
-    pipeline = T.Compose([T.CenterCrop(8), T.RandomApply([v2.RandomInvert()]), T.ToTensor(), WARP, len])
-    for transform, num_objects in [(pipeline, 7), (MultiView([pipeline, T.Compose([T.ToTensor()])]), 1 + 7 + 2)]:
-        with mock.patch.object(_recognize, "family_of", side_effect=_recognize.family_of) as asked:
-            lower_transform(transform)
-        assert asked.call_count == num_objects
 
 
 def test_the_first_transform_can_be_the_cut() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from lowered_transforms import FAMILIES, lowered, problem_of, random_image
+from lowered_transforms import FAMILIES, assert_runs_as_torchvision, lowered, problem_of, random_image
 from native_steps import run_op
 from PIL import Image
 from torchvision import transforms as T
@@ -116,33 +116,19 @@ def test_auto_augment_lists_what_torchvision_does(family: str, policy: Any, fill
             assert_same_pixels(part.ops, transform, name, list(signed(value, is_signed)), size)
 
 
-def test_magnitudes_follow_the_size_before_the_policy() -> None:
-    small, large = (policy_step(T.RandAugment(1, 30), (side, side)).choices[3].ops[0] for side in (20, 200))
-    assert small.matrix[2] == -int(np.float32(150 / 331 * 20))
-    assert large.matrix[2] == -int(np.float32(150 / 331 * 200))
-
-
-def test_the_users_own_table_of_magnitudes_is_read() -> None:
-    transform = T.AutoAugment()
-    transform.policies = [(("Rotate", 0.25, 1), ("Invert", 1, None))]
-    step = policy_step(transform, (8, 8))
-    assert [part.probability for part in step.policies[0]] == [0.25, 1.0]
-    assert step.policies[0][1].ops == [_core.Invert()]
-    image = random_image(8, 8)
-    for op, angle in zip(step.policies[0][0].ops, (30 / 9, -30 / 9), strict=True):
-        assert run_op(op, image) == image.rotate(float(np.float32(angle))).tobytes()
-
-
-def test_v2_draws_no_sign_for_an_operation_without_magnitude(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(v2.RandAugment, "_AUGMENTATION_SPACE", {"Invert": (lambda num_bins, height, width: None, True)})
-    step = policy_step(v2.RandAugment(), (8, 8))
-    assert step.choices == [_core.PolicyChoice(ops=[_core.Invert()], is_signed=False, num_bins=1, probability=1.0)]
-
-
 def set_policies(policies: Any) -> Any:
     transform = T.AutoAugment()
     transform.policies = policies
     return transform
+
+
+def test_the_users_own_table_of_magnitudes_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = set_policies([(("Rotate", 0.25, 1), ("Invert", 1, None))])
+    # v2 draws no sign for an operation without a magnitude.
+    monkeypatch.setattr(v2.RandAugment, "_AUGMENTATION_SPACE", {"Invert": (lambda num_bins, height, width: None, True)})
+    for transform in (own, v2.RandAugment()):
+        policy_step(transform, (8, 8))
+        assert_runs_as_torchvision(T.Compose([T.CenterCrop(8), transform]), random_image(9, 8), num_runs=40)
 
 
 @pytest.mark.parametrize(

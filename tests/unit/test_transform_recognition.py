@@ -11,6 +11,7 @@ from unittest import mock
 import pytest
 import torch
 from lowered_transforms import CHECK_INPUTS, FAMILIES, MAKE_PARAMS, TRANSFORM, is_native, lowered, problem_of
+from parity_recipes import to_rgb
 from torchvision import transforms as T
 from torchvision.transforms import v2
 
@@ -217,7 +218,7 @@ def test_modes_of_modules_do_not_matter() -> None:
     assert is_native(torch.nn.Sequential(T.CenterCrop(8), v2.RandomHorizontalFlip()).eval())
 
 
-@pytest.mark.parametrize("transform", [None, lambda image: image, T.CenterCrop(8), v2.CenterCrop(8)])
+@pytest.mark.parametrize("transform", [None, lambda image: image, to_rgb, T.CenterCrop(8), v2.CenterCrop(8)])
 def test_without_torchvision_everything_runs_in_python(monkeypatch: pytest.MonkeyPatch, transform: Any) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
         monkeypatch.delitem(sys.modules, name)

@@ -28,7 +28,7 @@ NAMES_INTERPOLATIONS = inspect.signature(v2.Resize).parameters["interpolation"].
 Mode = T.InterpolationMode
 
 
-# Of torchvision's classes in both families; each alone gives a size that depends on its image at most.
+# Names of torchvision's classes in both families, with arguments.
 NATIVE: list[tuple[str, dict[str, Any]]] = [
     ("RandomResizedCrop", {"size": 40}),
     ("RandomResizedCrop", {"size": 9, "scale": (0.5, 1.5)}),

@@ -6,7 +6,6 @@ import copy
 import functools
 import pickle
 import re
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -307,13 +306,6 @@ def test_a_preset_of_weights_with_a_hook_or_after_tensors_runs_in_python() -> No
     assert "not native in a RandomApply" in str(lowered(T.RandomApply([preset])).stages[0].problem)
     preset.register_forward_hook(lambda module, given, made: made)
     assert "it has hooks" in str(lowered(preset).stages[0].problem)
-
-
-def test_nothing_is_known_without_torchvision(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
-        monkeypatch.delitem(sys.modules, name)
-    for transform in (to_rgb, MaybeConvertMode()):
-        assert lowered(transform).python_part == (transform,)
 
 
 def test_timms_evaluation_is_native_as_a_whole() -> None:

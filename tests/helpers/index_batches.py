@@ -1,0 +1,36 @@
+"""Lowered batch samplers as iterators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from fastload.samplers import _own_batches
+from fastload.samplers._lowering import IndexBatches, lower_batch_sampler
+
+
+def lower(batch_sampler: object) -> BatchIterator:
+    """Returns the batches that a loader gets from a batch sampler."""
+    batches = lower_batch_sampler(SimpleNamespace(batch_sampler=batch_sampler))
+    assert batches is not None
+    return BatchIterator(batches)
+
+
+class BatchIterator(Iterator[np.ndarray[Any, Any]]):
+    """The batches; an error that comes instead of one is raised."""
+
+    def __init__(self, batches: IndexBatches) -> None:
+        self._batches = batches
+        self.is_own = isinstance(batches, _own_batches.OwnBatches)
+
+    def __next__(self) -> np.ndarray[Any, Any]:
+        given: list[Any] = []
+        self._batches.give(given)
+        if not given:
+            raise StopIteration
+        if isinstance(given[0], Exception):
+            raise given[0]
+        return given[0]
