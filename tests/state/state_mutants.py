@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import random
+import warnings
 from collections.abc import Iterator
 from typing import Any
+
+import fastload
 
 VALUES: tuple[Any, ...] = (
     *(None, True, False, 0, 1, 2, 3, 5, 8, -1, 7, 2**31, 2**63 - 1, 2**63, 2**64 - 1, 2**64, 10**30, -(2**70)),
@@ -68,3 +72,19 @@ def mutant(state: dict[str, Any], seed: int) -> dict[str, Any]:
         else:
             holder[last] = some_value(choose)
     return changed
+
+
+def count_loaded(loader: Any, state: dict[str, Any], num_mutants: int, sample_errors: tuple[Any, ...] = ()) -> int:
+    """Returns how many mutants were loaded and gave a batch; asserts that only StateError refuses the others."""
+    num_loaded = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for seed in range(num_mutants):
+            try:
+                loader.load_state_dict(mutant(state, seed), strict=seed % 2 == 0)
+                with contextlib.suppress(*sample_errors):
+                    next(iter(loader), None)
+                num_loaded += 1
+            except fastload.StateError as error:
+                assert error.field  # noqa: PT017 - and no other error
+    return num_loaded

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
-import random
 import time
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import numpy as np
 import pytest
 import recipes
 import resumed_runs
-import tiers
 import torch
 from children import RunChild
 from image_folders import make_clean_folder
@@ -29,6 +27,13 @@ from resumed_runs import (
     batch_of,
     resume,
     run_through,
+)
+from state_checks import (
+    assert_another_process_goes_on,
+    assert_resumed_states_are_as_good,
+    numbered,
+    pairwise,
+    state_after_first,
 )
 from torchvision.datasets import ImageFolder
 
@@ -50,11 +55,7 @@ def case_of(transform: str, num_workers: int, persistent: bool, sampler: str, st
 
 
 def numbered_case(number: int) -> Case:
-    """Returns each case of the whole product, in an order in which neighbours differ."""
-    sizes = [len(axis) for axis in AXES]
-    total = int(np.prod(sizes))
-    number = number * 1_000_003 % total  # the factor has no divisor in common with it
-    return case_of(*(axis[at] for axis, at in zip(AXES, np.unravel_index(number, sizes), strict=True)))
+    return case_of(*numbered(AXES, number))
 
 
 def assert_case(seed: int, folder: Path) -> None:
@@ -64,14 +65,6 @@ def assert_case(seed: int, folder: Path) -> None:
 
 def make_folder(root: Path) -> Path:
     return make_clean_folder(root, resumed_runs.NUM_IMAGES)
-
-
-def pairwise_cases() -> list[Case]:
-    """Returns cases in which every two settings meet in nearly all of their values."""
-    product = [tuple(positions) for positions in itertools.product(*(range(len(axis)) for axis in AXES))]
-    some = random.Random(1).sample(product, 400)
-    chosen = [some[position] for position in tiers.choose_pairwise(some, 60)]
-    return [case_of(*(axis[at] for axis, at in zip(AXES, positions, strict=True))) for positions in chosen]
 
 
 def test_the_campaign_comes_to_every_case_once() -> None:
@@ -84,7 +77,7 @@ def test_the_campaign_comes_to_every_case_once() -> None:
 def test_the_rest_of_the_epoch_and_the_next_two_are_those_of_the_run_without_a_stop(
     folder: Path, num_workers: int
 ) -> None:
-    cases = [case for case in pairwise_cases() if case.num_workers == num_workers]
+    cases = [case for case in starmap(case_of, pairwise(AXES, 1, 60)) if case.num_workers == num_workers]
     assert len(cases) >= 8
     for case in cases:
         assert_exact(case, folder)
@@ -106,19 +99,7 @@ def test_files_that_pillow_decodes_change_nothing(mixed_folder: Path, num_worker
 @pytest.mark.parametrize("num_workers", [1, 3])
 def test_a_state_of_a_resumed_epoch_is_as_good(folder: Path, num_workers: int, persistent_workers: bool) -> None:
     case = Case(num_workers=num_workers, persistent_workers=persistent_workers, stop=2)
-    stopped = run_through(case.make_loader(folder), case)
-    rest, state = [], stopped.state
-    for _ in range(len(stopped.rest[0])):
-        resumed_runs.seed_program(999)
-        loader = case.make_loader(folder)
-        loader.load_state_dict(state)
-        rest.append(batch_of(*next(iter(loader))))
-        state = loader.state_dict()
-    assert rest == stopped.rest[0]
-    resumed_runs.set_program_states(stopped.program)
-    loader = case.make_loader(folder)
-    loader.load_state_dict(state)
-    assert [batch_of(*batch) for batch in loader] == stopped.rest[1]
+    assert_resumed_states_are_as_good(case, folder)
 
 
 @pytest.mark.parametrize("sampler", ["random", "random with generator", "draws when asked", "distributed"])
@@ -131,21 +112,6 @@ def test_json_and_torch_save_keep_a_state(folder: Path, tmp_path: Path, sampler:
         assert resume(case.make_loader(folder), stopped, state) == stopped.rest
 
 
-CHILD = """
-import hashlib, json, sys
-from pathlib import Path
-import repository_path, torchvision_shim
-sys.path.insert(0, {tests!r})
-from resumed_runs import *
-
-case = Case({case})
-loader = case.make_loader(Path({folder!r}))
-state = torch.load("state.pt", weights_only=True) if {is_torchs} else json.loads(Path("state.json").read_text())
-loader.load_state_dict(state)
-print(hashlib.sha256(repr([batch_of(*batch) for batch in loader]).encode()).hexdigest())
-"""
-
-
 @pytest.mark.parametrize("is_torchs", [False, True])
 @pytest.mark.parametrize("num_workers", [2, 3])
 def test_another_process_goes_on(
@@ -153,14 +119,7 @@ def test_another_process_goes_on(
 ) -> None:
     case = Case(num_workers=num_workers, sampler="own batches")
     stopped = run_through(case.make_loader(folder), case)
-    torch.save(stopped.state, tmp_path / "state.pt")
-    (tmp_path / "state.json").write_text(json.dumps(stopped.state))
-    arguments = f"num_workers={num_workers}, sampler='own batches'"
-    tests = str(Path(__file__).parent)
-    child = run_child(
-        CHILD.format(case=arguments, folder=str(folder), is_torchs=is_torchs, tests=tests), warm=True, timeout=120
-    )
-    assert child.stdout.strip() == hashlib.sha256(repr(stopped.rest[0]).encode()).hexdigest()
+    assert_another_process_goes_on(run_child, case, stopped, folder, tmp_path, is_torchs=is_torchs)
 
 
 @pytest.mark.parametrize("num_workers", [1, 2, 4])
@@ -288,10 +247,7 @@ def test_other_prefetching_goes_on_with_the_same_batches(folder: Path) -> None:
 
 def test_a_state_is_as_large_as_what_it_has_to_keep(folder: Path) -> None:
     def size_of(case: Case) -> int:
-        loader = case.make_loader(folder)
-        iterator = iter(loader)
-        next(iterator)
-        return len(json.dumps(loader.state_dict()))
+        return len(json.dumps(state_after_first(case.make_loader(folder))))
 
     assert size_of(Case("training", 8)) <= 30_000
     assert size_of(Case("evaluation", 8)) <= 2_000

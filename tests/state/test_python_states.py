@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
 import random
 import warnings
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import resumed_runs
-import tiers
 import torch
 from children import RunChild
 from python_runs import DATASETS, MADE_LATER, WITHOUT_OWN, Draws, Holds, PythonCase, drawn
 from resumed_runs import SAMPLERS, STOPS, assert_exact, assert_failed_batches_count, batch_of, run_through
-from state_mutants import mutant
+from state_checks import (
+    assert_another_process_goes_on,
+    assert_resumed_states_are_as_good,
+    field_refused,
+    numbered,
+    pairwise,
+    state_after_first,
+)
+from state_mutants import count_loaded
 
 import fastload
 
@@ -40,10 +47,7 @@ def case_of(dataset: str, num_workers: int, persistent: bool, sampler: str, stop
 
 
 def numbered_case(number: int) -> PythonCase:
-    """Returns each case of the whole product, in an order in which neighbours differ."""
-    sizes = [len(axis) for axis in AXES]
-    number = number * 1_000_003 % int(np.prod(sizes))
-    return case_of(*(axis[at] for axis, at in zip(AXES, np.unravel_index(number, sizes), strict=True)))
+    return case_of(*numbered(AXES, number))
 
 
 def assert_case(seed: int, folder: Path) -> None:
@@ -51,16 +55,9 @@ def assert_case(seed: int, folder: Path) -> None:
     assert_exact(numbered_case(seed), folder)
 
 
-def pairwise_cases() -> list[PythonCase]:
-    product = [tuple(positions) for positions in itertools.product(*(range(len(axis)) for axis in AXES))]
-    some = random.Random(2).sample(product, 400)
-    chosen = [some[position] for position in tiers.choose_pairwise(some, 70)]
-    return [case_of(*(axis[at] for axis, at in zip(AXES, positions, strict=True))) for positions in chosen]
-
-
 @pytest.mark.parametrize("num_workers", [1, 2, 3])
 def test_the_rest_and_the_next_epochs_are_those_of_the_run_without_a_stop(folder: Path, num_workers: int) -> None:
-    cases = [case for case in pairwise_cases() if case.num_workers == num_workers]
+    cases = [case for case in starmap(case_of, pairwise(AXES, 2, 70)) if case.num_workers == num_workers]
     assert len(cases) >= 15
     for case in cases:
         assert_exact(case, folder)
@@ -126,43 +123,14 @@ def test_samples_without_batches_go_on(folder: Path, num_workers: int) -> None:
 @pytest.mark.parametrize("persistent_workers", [False, True])
 def test_a_state_of_a_resumed_epoch_is_as_good_and_json_keeps_it(folder: Path, persistent_workers: bool) -> None:
     case = PythonCase(num_workers=2, persistent_workers=persistent_workers, stop=2, dataset="first sample")
-    stopped = run_through(case.make_loader(folder), case)
-    rest, state = [], stopped.state
-    for _ in range(len(stopped.rest[0])):
-        resumed_runs.seed_program(999)
-        loader = case.make_loader(folder)
-        loader.load_state_dict(json.loads(json.dumps(state)))
-        rest.append(batch_of(*next(iter(loader))))
-        state = loader.state_dict()
-    assert rest == stopped.rest[0]
-    resumed_runs.set_program_states(stopped.program)
-    loader = case.make_loader(folder)
-    loader.load_state_dict(state)
-    assert [batch_of(*batch) for batch in loader] == stopped.rest[1]
-
-
-CHILD = """
-import hashlib, sys
-from pathlib import Path
-import repository_path, torchvision_shim
-sys.path.insert(0, {tests!r})
-from python_runs import *
-from resumed_runs import batch_of
-
-loader = PythonCase(num_workers=2, dataset={dataset!r}).make_loader(Path({folder!r}))
-loader.load_state_dict(torch.load("state.pt", weights_only=True))
-print(hashlib.sha256(repr([batch_of(*batch) for batch in loader]).encode()).hexdigest())
-"""
+    assert_resumed_states_are_as_good(case, folder)
 
 
 @pytest.mark.parametrize("dataset", ["holds", "tail"])
 def test_another_process_goes_on(folder: Path, tmp_path: Path, run_child: RunChild, dataset: str) -> None:
     case = PythonCase(num_workers=2, dataset=dataset)
     stopped = run_through(case.make_loader(folder), case)
-    torch.save(stopped.state, tmp_path / "state.pt")
-    tests = str(Path(__file__).parent)
-    child = run_child(CHILD.format(tests=tests, dataset=dataset, folder=str(folder)), warm=True, timeout=120)
-    assert child.stdout.strip() == hashlib.sha256(repr(stopped.rest[0]).encode()).hexdigest()
+    assert_another_process_goes_on(run_child, case, stopped, folder, tmp_path)
 
 
 def test_the_iter_that_resumes_draws_nothing_from_the_programs_generators(folder: Path) -> None:
@@ -261,24 +229,6 @@ def test_batches_out_of_order_are_warned_of() -> None:
 # ---- wrong states ----------------------------------------------------------------------------------------------------
 
 
-def state_behind_first(case: PythonCase, folder: Path) -> dict[str, Any]:
-    loader = case.make_loader(folder)
-    iterator = iter(loader)
-    next(iterator)
-    state: dict[str, Any] = loader.state_dict()
-    return state
-
-
-def field_refused(loader: Any, state: dict[str, Any]) -> str:
-    """Returns the field that load_state_dict(), or iter() after it, names."""
-    try:
-        loader.load_state_dict(state)
-        iter(loader)
-    except fastload.StateError as error:
-        return error.field
-    pytest.fail("the state was loaded")
-
-
 WRONG: dict[str, tuple[str, Any]] = {
     "another number of workers": ("fastload.num_workers", {"num_workers": 3}),
     "another batch size": ("fastload.fingerprint.batch_size", {"batch_size": 2}),
@@ -292,13 +242,13 @@ WRONG: dict[str, tuple[str, Any]] = {
 def test_a_loader_with_other_arguments_is_named(folder: Path, name: str) -> None:
     field, changes = WRONG[name]
     case = PythonCase(dataset="holds")
-    state = state_behind_first(case, folder)
+    state = state_after_first(case.make_loader(folder))
     loader = case.make_loader(folder, **changes)
     assert field_refused(loader, state) == field
 
 
 def test_another_data_set_and_another_way_are_named(folder: Path) -> None:
-    state = state_behind_first(PythonCase(dataset="holds"), folder)
+    state = state_after_first(PythonCase(dataset="holds").make_loader(folder))
     for dataset, field in (("draws", "fastload.workers[0].held.dataset."), ("tail", "fastload.way")):
         loader = PythonCase(dataset=dataset).make_loader(folder)
         before = resumed_runs.program_bytes()
@@ -318,18 +268,9 @@ MUTATED = {
 
 @pytest.mark.parametrize("name", MUTATED)
 def test_a_mutated_state_is_refused_by_name_or_loaded(folder: Path, name: str) -> None:
-    case, num_loaded = MUTATED[name], 0
-    state, loader = run_through(case.make_loader(folder), case).state, case.make_loader(folder)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for seed in range(150):
-            try:
-                loader.load_state_dict(mutant(state, seed), strict=seed % 2 == 0)
-                next(iter(loader), None)
-                num_loaded += 1
-            except fastload.StateError as error:
-                assert error.field  # noqa: PT017 - and no other error
-    assert 5 <= num_loaded <= 120
+    case = MUTATED[name]
+    state = run_through(case.make_loader(folder), case).state
+    assert 5 <= count_loaded(case.make_loader(folder), state, 150) <= 120
 
 
 @pytest.mark.parametrize("value", [10**6, 625])
@@ -338,7 +279,7 @@ def test_a_position_of_a_workers_generator_that_is_too_large_is_refused(folder: 
     from test_wrong_states import text_with_counter
 
     case = PythonCase()
-    state = state_behind_first(case, folder)
+    state = state_after_first(case.make_loader(folder))
     worker = state["fastload"]["workers"][1]
     worker[name] = text_with_counter(worker[name], value)
     with pytest.raises(fastload.StateError) as caught:
@@ -347,8 +288,8 @@ def test_a_position_of_a_workers_generator_that_is_too_large_is_refused(folder: 
 
 
 def test_a_state_is_as_large_as_what_it_has_to_keep(folder: Path) -> None:
-    assert len(json.dumps(state_behind_first(PythonCase(num_workers=8), folder))) <= 90_000
-    assert len(json.dumps(state_behind_first(PythonCase(num_workers=8, rng="sample"), folder))) <= 2_000
+    assert len(json.dumps(state_after_first(PythonCase(num_workers=8).make_loader(folder)))) <= 90_000
+    assert len(json.dumps(state_after_first(PythonCase(num_workers=8, rng="sample").make_loader(folder)))) <= 2_000
 
 
 def test_the_state_of_a_bit_generator_that_a_worker_has_set_is_not_saved() -> None:

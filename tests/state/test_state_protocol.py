@@ -18,6 +18,7 @@ import resumed_runs
 import torch
 from children import RunChild
 from resumed_runs import SAMPLERS, Case, batch_of, program_bytes, resume, run_through
+from state_checks import state_after_first
 from torch.utils.data import Sampler
 from torchvision.datasets import ImageFolder
 
@@ -31,14 +32,6 @@ def states_on_the_way(loader: Any) -> tuple[list[dict[str, Any]], list[Any]]:
         batches.append(batch_of(*batch))
         states.append(loader.state_dict())
     return states, batches
-
-
-def next_state(loader: Any) -> dict[str, Any]:
-    """Returns the state after the first batch."""
-    iterator = iter(loader)
-    next(iterator)
-    state: dict[str, Any] = loader.state_dict()
-    return state
 
 
 # ---- before the first iter() -----------------------------------------------------------------------------------------
@@ -484,13 +477,13 @@ IN_PYTHON: dict[str, Any] = {
 
 
 def test_a_native_state_is_refused_where_python_makes_the_batches(folder: Path) -> None:
-    state = next_state(Case(sampler="sequential").make_loader(folder, batch_size=1))
+    state = state_after_first(Case(sampler="sequential").make_loader(folder, batch_size=1))
     for make in IN_PYTHON.values():
         with pytest.raises(fastload.StateError) as caught:
             make(folder).load_state_dict(state)
         assert caught.value.field == "fastload.way"
     loader = Case(sampler="sequential").make_loader(folder)
-    loader.load_state_dict(next_state(loader))
+    loader.load_state_dict(state_after_first(loader))
     loader.dataset.target_transform = int  # after load_state_dict()
     with pytest.raises(fastload.StateError, match="this loader's batches are made in Python after"):
         iter(loader)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import itertools
 import json
-import random
 import threading
 import warnings
+from itertools import starmap
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
 import pytest
 import resumed_runs
-import tiers
-import torch
 from children import RunChild
-from state_mutants import mutant
+from state_checks import assert_another_process_goes_on, field_refused, numbered, pairwise
+from state_mutants import count_loaded
 from stream_runs import (
     BATCHES,
     STATEFUL,
@@ -52,12 +48,7 @@ AXES: tuple[tuple[Any, ...], ...] = (
 
 
 def numbered_case(number: int) -> StreamCase:
-    """Returns each case of the whole product, in an order in which neighbours differ."""
-    sizes = [len(axis) for axis in AXES]
-    number = number * 1_000_003 % int(np.prod(sizes))
-    chosen: Any = [axis[at] for axis, at in zip(AXES, np.unravel_index(number, sizes), strict=True)]
-    stream, num_workers, persistent, stop, rng, batches, every = chosen
-    return StreamCase(stream, num_workers, persistent, stop, rng, batches, every)
+    return StreamCase(*numbered(AXES, number))
 
 
 def assert_case(seed: int) -> None:
@@ -65,16 +56,9 @@ def assert_case(seed: int) -> None:
     assert_stream_exact(numbered_case(seed))
 
 
-def pairwise_cases() -> list[StreamCase]:
-    product = [tuple(positions) for positions in itertools.product(*(range(len(axis)) for axis in AXES))]
-    some = random.Random(4).sample(product, 400)
-    chosen = [some[position] for position in tiers.choose_pairwise(some, 70)]
-    return [StreamCase(*(axis[at] for axis, at in zip(AXES, positions, strict=True))) for positions in chosen]
-
-
 @pytest.mark.parametrize("stream", STREAMS)
 def test_a_stream_goes_on(stream: str) -> None:
-    for case in pairwise_cases():
+    for case in starmap(StreamCase, pairwise(AXES, 4, 70)):
         if case.stream == stream:
             assert_stream_exact(case)
 
@@ -116,28 +100,11 @@ def test_a_state_of_a_resumed_epoch_is_as_good_and_json_keeps_it(
     assert rest == stopped.rest[0]
 
 
-CHILD = """
-import hashlib, sys, warnings
-import repository_path, torchvision_shim
-sys.path.insert(0, {tests!r})
-import torch
-from stream_runs import StreamCase, rest_of
-
-warnings.simplefilter("ignore")
-loader = StreamCase({stream!r}, 2).make_loader()
-loader.load_state_dict(torch.load("state.pt", weights_only=True))
-print(hashlib.sha256(repr(rest_of(iter(loader))).encode()).hexdigest())
-"""
-
-
 @pytest.mark.parametrize("stream", ["holds", "both stateful"])
 def test_another_process_goes_on(tmp_path: Path, run_child: RunChild, stream: str) -> None:
     case = StreamCase(stream, 2)
     stopped = run_stream(case.make_loader(), case)
-    torch.save(stopped.state, tmp_path / "state.pt")
-    tests = str(Path(__file__).parent)
-    child = run_child(CHILD.format(tests=tests, stream=stream), warm=True, timeout=120)
-    assert child.stdout.strip() == hashlib.sha256(repr(stopped.rest[0]).encode()).hexdigest()
+    assert_another_process_goes_on(run_child, case, stopped, tmp_path, tmp_path)
 
 
 @pytest.mark.parametrize("stream", STREAMS)
@@ -321,18 +288,6 @@ def state_of(case: StreamCase) -> dict[str, Any]:
     return run_stream(case.make_loader(), case).state
 
 
-def field_refused(loader: Any, state: dict[str, Any]) -> str:
-    """Returns the field that load_state_dict(), or iter() after it, names."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            loader.load_state_dict(state)
-            iter(loader)
-    except fastload.StateError as error:
-        return error.field
-    pytest.fail("the state was loaded")
-
-
 def test_a_field_that_does_not_fit_is_named() -> None:
     case = StreamCase("stateful data set", 2)
     state = state_of(case)
@@ -381,17 +336,7 @@ def test_errors_of_the_users_methods_are_named(num_workers: int) -> None:
 @pytest.mark.parametrize("stream", ["holds", *STATEFUL])
 def test_a_mutated_state_is_refused_by_name_or_loaded(stream: str, num_workers: int) -> None:
     case = StreamCase(stream, num_workers)
-    state, loader, num_loaded = state_of(case), case.make_loader(), 0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for seed in range(100):
-            try:
-                loader.load_state_dict(mutant(state, seed), strict=seed % 2 == 0)
-                next_of(iter(loader))
-                num_loaded += 1
-            except fastload.StateError as error:
-                assert error.field  # noqa: PT017 - and no other error
-    assert 5 <= num_loaded <= 90
+    assert 5 <= count_loaded(case.make_loader(), state_of(case), 100, (KeyError,)) <= 90
 
 
 def test_a_state_keeps_what_it_says_when_the_stream_goes_on() -> None:

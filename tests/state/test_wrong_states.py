@@ -16,6 +16,7 @@ import recipes
 import torch
 from image_folders import save_jpeg
 from resumed_runs import BATCH_SIZE, Case, assert_rest_equal, batch_of, program_bytes, resume, run_through, seeded
+from state_checks import state_after_first
 from state_mutants import mutant
 from torch.utils.data import DistributedSampler, RandomSampler, Sampler
 from torchvision import transforms
@@ -41,12 +42,7 @@ def refused(loader: Any, state: Any, **options: Any) -> fastload.StateError:
 
 
 def state_of(case: Case, folder: Path, **changes: Any) -> dict[str, Any]:
-    """Returns the state after the first batch."""
-    loader = case.make_loader(folder, **changes)
-    iterator = iter(loader)
-    next(iterator)
-    state: dict[str, Any] = loader.state_dict()
-    return state
+    return state_after_first(case.make_loader(folder, **changes))
 
 
 # ---- other loaders ---------------------------------------------------------------------------------------------------
