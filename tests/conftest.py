@@ -24,6 +24,8 @@ from warm_python import WarmPython
 
 import fastload
 
+pytest.register_assert_rewrite("both_loaders", "lowered_transforms")
+
 TESTS = Path(__file__).resolve().parent
 
 # A shell without job control starts background jobs with interrupts ignored, and their children inherit that.

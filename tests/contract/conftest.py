@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import recipes
+from both_loaders import negated
 from image_folders import make_clean_folder
 from numbered import Numbered
-from oracle import negated
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import functools
 import gc
-import itertools
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest import mock
 
 import numpy as np
 import torch
 import torch.utils.data
-from flat_values import flat, words
+from flat_values import words
+from random_runs import Run, first_difference
 from torch.utils.data import ConcatDataset, Dataset, IterableDataset, StackDataset, Subset, get_worker_info
 
 import fastload
@@ -257,38 +257,14 @@ def seed_worker(worker_id: int) -> None:
     torch.manual_seed(100 + worker_id)
 
 
-class GivenBatches:
-    """A batch sampler, or a sampler, over a given list; an exception in it is raised."""
-
-    def __init__(self, batches: list[Any]) -> None:
-        self.batches = batches
-
-    def __iter__(self) -> Iterator[Any]:
-        for batch in self.batches:
-            if isinstance(batch, Exception):
-                raise type(batch)(*batch.args)  # a new one: the old one's traceback would keep torch's iterator
-            yield batch
-
-    def __len__(self) -> int:
-        return len(self.batches)
-
-
 @dataclass
-class Case:
-    """A loader and the way it is iterated over."""
+class Case(Run):
+    """A data set, its loader, and the way it is iterated over."""
 
-    seed: int
     kind: str = ""
     length: int = 0
     habits: Habits = field(default_factory=Habits)
     keepers: list[str] = field(default_factory=list)
-    arguments: dict[str, Any] = field(default_factory=dict)
-    own_generator: str | None = None
-    sampling: str = ""
-    given: list[Any] = field(default_factory=list)
-    steps: list[int | None] = field(default_factory=list)
-    is_interleaved: bool = False
-    is_drawing: bool = False
 
     @property
     def is_iterable(self) -> bool:
@@ -311,7 +287,7 @@ MAP_KINDS = [
 
 def make_case(seed: int) -> Case:
     choose = random.Random(seed)
-    case = Case(seed, choose.choice([*MAP_KINDS, "items", "items", "items with length"]))
+    case = Case(seed, kind=choose.choice([*MAP_KINDS, "items", "items", "items with length"]))
     case.length = choose.choice([0, 1, 5, 12, 30])
     case.habits = Habits(*(choose.choice([0.0, 0.0, 0.3, 1.0]) for _ in range(4)), choose.choice([0.0, 0.0, 0.2]))
     case.keepers = [choose.choice(list(KEEPERS)) for _ in range(choose.choice([0, 0, 1, 2, 4]))]
@@ -334,9 +310,7 @@ def make_case(seed: int) -> Case:
         case.sampling = "sequential"
     if case.sampling == "given":
         _give_keys(case, choose)
-    case.steps = [choose.choice([None, None, choose.randrange(6)]) for _ in range(choose.choice([1, 2, 3]))]
-    case.is_interleaved = choose.random() < 0.15
-    case.is_drawing = choose.random() < 0.3
+    case.choose_steps(choose)
     return case
 
 
@@ -379,74 +353,14 @@ def dataset_of(case: Case, keepers: Sequence[Callable[[int], float]]) -> Any:
     return dataset
 
 
-def arguments_of(case: Case, dataset: Any, generator: torch.Generator | None) -> dict[str, Any]:
-    arguments = {**case.arguments, "generator": generator}
-    if case.sampling == "given" and case.arguments["batch_size"] is None:
-        arguments["sampler"] = GivenBatches(case.given)
-    elif case.sampling == "given":
-        del arguments["batch_size"], arguments["drop_last"]
-        arguments["batch_sampler"] = GivenBatches(case.given)
-    elif case.sampling == "shuffle" and case.length:
-        arguments["shuffle"] = True
-    elif case.sampling == "replacement" and case.length:
-        arguments["sampler"] = torch.utils.data.RandomSampler(dataset, True, 17, generator=generator)
-    return arguments
-
-
-def outcome(action: Callable[[], Any]) -> Any:
-    try:
-        return flat(action())
-    except StopIteration:
-        return "end"
-    except Exception as error:  # noqa: BLE001 - what is raised is what is compared
-        return words(error)
-
-
-def draw_from_all() -> None:
-    """Makes the program's own draws."""
-    torch.randn(3)
-    random.gauss(0, 1)
-    np.random.randn()
-
-
 def run_case(kind: Any, case: Case) -> list[Any]:
     """Returns everything that can be seen from outside, step by step."""
     keepers = [KEEPERS[name](case.seed + number) for number, name in enumerate(case.keepers)]
-    dataset = dataset_of(case, keepers)
-    for seed in (torch.manual_seed, random.seed, np.random.seed):
-        seed(case.seed)
-    generator = {"own": torch.Generator().manual_seed(case.seed), "default": torch.default_generator}.get(
-        str(case.own_generator)
-    )
-    arguments = arguments_of(case, dataset, generator)
+    arguments = dict(case.arguments)
     if arguments.get("collate_fn") is CollateWithKeepers:
         arguments["collate_fn"] = CollateWithKeepers(keepers)
-    loader = kind(dataset, **arguments)
-    seen: list[Any] = [outcome(lambda: len(loader))]
-
-    def note(what: Any) -> Any:
-        states = [torch.get_rng_state(), *([] if generator is None else [generator.get_state()])]
-        seen.append(
-            (what, [state.numpy().tobytes() for state in states], random.getstate(), flat(np.random.get_state()))
-        )
-        return what
-
-    def iterate(iterators: list[Iterator[Any]], limit: int | None) -> None:
-        for _ in itertools.count() if limit is None else range(limit):
-            found = [note(outcome(lambda iterator=iterator: next(iterator))) for iterator in iterators]
-            if case.is_drawing:
-                draw_from_all()
-            if found == ["end"] * len(found):
-                return
-
-    for steps in case.steps:
-        iterators: list[Iterator[Any]] = []
-        for _ in range(2 if case.is_interleaved and not case.arguments.get("persistent_workers") else 1):
-            note(outcome(lambda begun=iterators: begun.append(iter(loader))))
-        if case.is_drawing:
-            draw_from_all()
-        iterate(iterators, steps)
-    return seen
+    made = replace(case, arguments=arguments).make_loader(kind, dataset_of(case, keepers), is_empty=not case.length)
+    return case.seen(*made, words)
 
 
 def assert_case(seed: int) -> None:
@@ -462,10 +376,3 @@ def assert_case(seed: int) -> None:
                 again = first_difference(theirs, run_case(torch.utils.data.DataLoader, case))
                 note = "" if again is None else f"; torch's own runs differ, too: {again}"
                 raise AssertionError(f"{attempt} run, {different}{note}\n{case}")
-
-
-def first_difference(theirs: list[Any], mine: list[Any]) -> str | None:
-    for step, (expected, found) in enumerate(itertools.zip_longest(theirs, mine)):
-        if found != expected:
-            return f"step {step}: {[str(side and side[0])[:300] for side in (expected, found)]}"
-    return None

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 import torch
 import torch.utils.data
-from oracle import on_both
+from both_loaders import assert_same, on_both, steps_of
+from flat_values import words
 from torch.utils.data import Dataset
 from torch.utils.data._utils import collate
 
@@ -191,6 +192,8 @@ def described(value: Any) -> Any:
         return type(value), value.dtype, tuple(value.shape), value.stride(), value.requires_grad, bits.tolist()
     if isinstance(value, np.ndarray):
         return type(value), value.dtype, value.shape, value.tolist()
+    if isinstance(value, Pinnable):
+        return type(value), value.is_pinned, value.value
     if isinstance(value, Mapping):
         return type(value), getattr(value, "unit", None), [(key, described(value[key])) for key in value]
     if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
@@ -201,15 +204,8 @@ def described(value: Any) -> Any:
 
 
 def ends(loader: Any) -> list[Any]:
-    """Returns each step of an epoch: the batch, or the type of the error and its last line."""
-    iterator, steps = iter(loader), []
-    while True:
-        try:
-            steps.append(described(next(iterator)))
-        except StopIteration:
-            return steps
-        except Exception as error:  # noqa: BLE001 - what is raised is what is compared
-            steps.append((type(error), str(error).splitlines()[-1:]))
+    """Returns each step of an epoch: the batch, or the type and the words of the error."""
+    return steps_of(loader, described, words)
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors", "ignore:.*[Ss]parse")
@@ -240,8 +236,7 @@ MIXED = {
 @pytest.mark.parametrize("name", MIXED)
 def test_mixed_dtypes_become_what_torchs_workers_make_of_them(name: str, num_workers: int) -> None:
     samples = MIXED[name]
-    theirs, mine = on_both(lambda kind: ends(kind(samples * 2, batch_size=2, num_workers=num_workers)))
-    assert mine == theirs
+    assert_same(lambda kind: ends(kind(samples * 2, batch_size=2, num_workers=num_workers)))
 
 
 @pytest.mark.parametrize(
@@ -261,28 +256,8 @@ def test_what_workers_cannot_send_comes_from_threads_as_without_workers(name: st
 
 def test_tensors_that_need_a_gradient_are_not_stacked_by_workers() -> None:
     dataset = Made(SAMPLES["tensor that needs a gradient"])
-    theirs, mine = on_both(lambda kind: ends(kind(dataset, batch_size=2, num_workers=1)))
-    assert mine == theirs
-    assert mine[0][0] is RuntimeError
-
-
-@pytest.mark.parametrize("num_workers", [0, 1])
-@pytest.mark.parametrize(
-    "name", ["None", "set", "dataclass", "complex", "ragged lists", "dict with a key missing later"]
-)
-def test_errors_of_collation_have_torchs_words(name: str, num_workers: int) -> None:
-    def text(kind: Any) -> tuple[str, str]:
-        try:
-            list(kind(Made(SAMPLES[name]), batch_size=5, num_workers=num_workers))
-        except Exception as error:  # noqa: BLE001 - what is raised is what is compared
-            lines = str(error).splitlines()
-            return lines[0].replace("worker process", "worker thread"), lines[-1]
-        raise AssertionError("nothing was raised")
-
-    theirs, mine = on_both(text)
-    assert mine == theirs
-    expected = {"ragged lists": "equal size", "dict with a key missing later": "first"}.get(name, "batch must contain")
-    assert expected in mine[1]
+    mine = assert_same(lambda kind: ends(kind(dataset, batch_size=2, num_workers=1)))
+    assert mine[0][0] == "RuntimeError"
 
 
 # ---- the registry of collate functions -----------------------------------------------------------------------------
@@ -313,8 +288,7 @@ def test_functions_in_the_registry_are_called(
 ) -> None:
     before = ends(torch.utils.data.DataLoader(Made(SAMPLES[name]), batch_size=3))
     monkeypatch.setitem(collate.default_collate_fn_map, kind_of_element, function)
-    theirs, mine = on_both(lambda kind: ends(kind(Made(SAMPLES[name]), batch_size=3, num_workers=num_workers)))
-    assert mine == theirs
+    mine = assert_same(lambda kind: ends(kind(Made(SAMPLES[name]), batch_size=3, num_workers=num_workers)))
     assert mine != before or name == "dict"
 
 
@@ -323,10 +297,7 @@ def test_a_collate_function_of_ones_own_gets_the_list_of_samples(num_workers: in
     def collate_fn(samples: Any) -> Any:
         return type(samples), len(samples), samples
 
-    theirs, mine = on_both(
-        lambda kind: ends(kind(Made(SAMPLES["tuple"]), 2, collate_fn=collate_fn, num_workers=num_workers))
-    )
-    assert mine == theirs
+    assert_same(lambda kind: ends(kind(Made(SAMPLES["tuple"]), 2, collate_fn=collate_fn, num_workers=num_workers)))
 
 
 # ---- pinning, on a simulated accelerator -----------------------------------------------------------------------------
@@ -373,33 +344,16 @@ PINNED: dict[str, Callable[[list[Any]], Any]] = {
 }
 
 
-def with_pins(value: Any) -> Any:
-    if isinstance(value, Pinnable):
-        return "pinnable", value.is_pinned, value.value
-    if isinstance(value, Mapping):
-        return type(value), getattr(value, "unit", None), [(key, with_pins(value[key])) for key in value]
-    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
-        return type(value), getattr(value, "unit", None), [with_pins(item) for item in value]
-    return described(value)
-
-
 @pytest.mark.usefixtures("accelerator")
 @pytest.mark.parametrize("num_workers", [0, 1])
 @pytest.mark.parametrize("name", PINNED)
 def test_batches_are_pinned_as_torch_pins_them(name: str, num_workers: int) -> None:
     def run(kind: Any) -> list[Any]:
         loader = kind(list(range(5)), 2, collate_fn=PINNED[name], num_workers=num_workers, pin_memory=True)
-        iterator, steps = iter(loader), []
-        while True:
-            try:
-                steps.append(with_pins(next(iterator)))
-            except StopIteration:
-                return steps
-            except ZeroDivisionError as error:
-                steps.append(str(error).splitlines()[-1])
+        # The first line of an error names the thread that pins.
+        return steps_of(loader, described, lambda error: words(error)[2])
 
-    theirs, mine = on_both(run)
-    assert mine == theirs
+    mine = assert_same(run)
     assert len(mine) == 3
 
 
@@ -413,8 +367,7 @@ def test_images_that_python_ends_are_pinned_where_that_is_asked_for(
         loader = kind(images_with_python_part, 4, num_workers=num_workers, pin_memory=is_pinned)
         return [described(batch) for batch in loader]
 
-    theirs, mine = on_both(run)
-    assert mine == theirs
+    assert_same(run)
 
 
 @pytest.mark.usefixtures("accelerator")
@@ -425,8 +378,7 @@ def test_a_device_for_pinning_is_deprecated_in_torchs_words() -> None:
             list(kind([1, 2], pin_memory=True, pin_memory_device="cuda", num_workers=1))
         return [str(warning.message) for warning in caught if "pin_memory" in str(warning.message)]
 
-    theirs, mine = on_both(run)
-    assert mine == theirs
+    assert_same(run)
 
 
 def test_mps_is_not_pinned_for(monkeypatch: pytest.MonkeyPatch, accelerator: None) -> None:
@@ -438,5 +390,4 @@ def test_mps_is_not_pinned_for(monkeypatch: pytest.MonkeyPatch, accelerator: Non
             found = [described(batch) for batch in kind([1, 2], pin_memory=True)]
         return found, [str(warning.message) for warning in caught if "pin" in str(warning.message)]
 
-    theirs, mine = on_both(run)
-    assert mine == theirs
+    assert_same(run)

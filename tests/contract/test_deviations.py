@@ -16,7 +16,7 @@ import pytest
 import recipes
 import torch
 import torch.utils.data
-from oracle import negated, on_both, outcome
+from both_loaders import assert_same, negated, on_both, outcome, steps_of
 from PIL import Image, ImageFile
 from torch.utils.data import IterableDataset, get_worker_info
 from torchvision import transforms
@@ -65,8 +65,7 @@ def test_an_iterable_dataset_has_an_iterator_for_each_thread() -> None:
     def run(kind: Any) -> Any:
         return [flat(batch) for batch in kind(Parts(), batch_size=None, num_workers=2)]
 
-    theirs, mine = on_both(run)
-    assert mine == theirs
+    mine = assert_same(run)
     assert len(mine) == 4, "each worker gives everything, unless it splits it"
 
 
@@ -166,22 +165,6 @@ def test_native_batches_cannot_be_resized_in_place_without_workers_either(folder
     assert on_both(lambda kind: run(kind, 1)) == (("raised", RuntimeError), ("raised", RuntimeError))
 
 
-def test_too_many_workers_warn_once_and_of_threads() -> None:
-    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-    def run(kind: Any) -> list[str]:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            iter(kind([1], num_workers=available + 1))
-        return [str(warning.message) for warning in caught if "This DataLoader will" in str(warning.message)]
-
-    theirs, mine = on_both(run)
-    assert len(theirs) == 2, "at construction and at iter()"
-    assert all("worker processes" in text for text in theirs)
-    assert len(mine) == 1
-    assert "worker threads" in mine[0]
-
-
 @pytest.mark.parametrize("num_workers", [0, 1])
 def test_stop_iteration_of_a_sample_ends_torchs_epoch_without_a_word_and_is_an_error_here(num_workers: int) -> None:
     class Stopping(Numbered):
@@ -190,13 +173,9 @@ def test_stop_iteration_of_a_sample_ends_torchs_epoch_without_a_word_and_is_an_e
                 raise StopIteration
             return index
 
-    def run(kind: Any) -> list[Any]:
-        iterator, steps = iter(kind(Stopping(8), batch_size=2, num_workers=num_workers)), []
-        while len(steps) < 9 and (step := outcome(lambda: next(iterator))) != ("raised", StopIteration):
-            steps.append(step[1].tolist() if step[0] == "returned" else step[1])
-        return steps
-
-    theirs, mine = on_both(run)
+    theirs, mine = on_both(
+        lambda kind: steps_of(kind(Stopping(8), batch_size=2, num_workers=num_workers), torch.Tensor.tolist)
+    )
     assert theirs == [[0, 1]]
     assert mine == [[0, 1], RuntimeError, [4, 5], [6, 7]]
 
@@ -208,8 +187,7 @@ def test_an_error_of_worker_init_fn_is_told_with_every_batch() -> None:
         raise ZeroDivisionError("init")
 
     def run(kind: Any) -> list[Any]:
-        iterator = iter(kind(Numbered(4), num_workers=1, worker_init_fn=init))
-        return [outcome(lambda: next(iterator))[1] for _ in range(3)]
+        return steps_of(kind(Numbered(4), num_workers=1, worker_init_fn=init), limit=3)
 
     theirs, mine = on_both(run)
     assert theirs[0] is mine[0] is ZeroDivisionError
@@ -286,8 +264,7 @@ def test_data_pipes_are_shuffled_sharded_and_seeded_as_by_torch(shuffle: bool | 
         loader = kind(pipe, batch_size=3, shuffle=shuffle, num_workers=num_workers)
         return [[batch.tolist() for batch in loader] for _ in range(2)]
 
-    theirs, mine = on_both(run)
-    assert mine == theirs
+    assert_same(run)
 
 
 UNPICKLABLE: dict[str, Callable[[], Any]] = {

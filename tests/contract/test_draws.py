@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from oracle import on_both
+from both_loaders import assert_same
 from samplers import Counting
 from torch.utils.data import BatchSampler, RandomSampler
 
@@ -56,10 +56,9 @@ def test_generators_are_where_torch_leaves_them_after_every_step(
     arguments: dict[str, Any] = {"num_workers": num_workers, "persistent_workers": is_persistent}
     if order == "shuffled":
         arguments["shuffle"] = True
-    theirs, mine = on_both(
+    mine = assert_same(
         lambda kind: states_of_two_epochs(kind, dataset, is_given, order == "with replacement", **arguments)
     )
-    assert mine == theirs
     assert len({state for _, state, _ in mine}) > 1 or is_given
 
 
@@ -91,5 +90,4 @@ def test_samplers_are_asked_as_often_and_as_early_as_torch_asks(
                 note("next")
         return counting.log, note.found
 
-    theirs, mine = on_both(run)
-    assert mine == theirs
+    assert_same(run)

@@ -13,8 +13,9 @@ import pytest
 import recipes
 import torch
 import torch.utils.data
+from both_loaders import assert_same, kind_of, labels_of, on_both, outcome, steps_of
+from flat_values import flat
 from image_folders import save_jpeg
-from oracle import labels_of, on_both, outcome
 from samplers import BATCH_SAMPLERS, SAMPLERS, Counting
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
@@ -22,19 +23,14 @@ from torchvision.datasets import ImageFolder
 import fastload
 
 
-def all_steps(loader: Any, limit: int = 30) -> list[Any]:
-    """Returns each step of an epoch: a batch's labels or the type of an exception; goes on after exceptions."""
-    iterator = iter(loader)
-    steps: list[Any] = []
-    while len(steps) < limit and (step := outcome(lambda: next(iterator))) != ("raised", StopIteration):
-        steps.append(step[1][1].tolist() if step[0] == "returned" else step[1])
-    return steps
+def label_steps(loader: Any, error_form: Any = type) -> list[Any]:
+    return steps_of(loader, lambda batch: batch[1].tolist(), error_form)
 
 
 def epochs(kind: Any, dataset: Any, num_epochs: int = 2, **arguments: Any) -> list[Any]:
     torch.manual_seed(3)
     loader = kind(dataset, **arguments)
-    return [outcome(lambda: len(loader)), *(outcome(lambda: all_steps(loader)) for _ in range(num_epochs))]
+    return [outcome(lambda: len(loader)), *(outcome(lambda: label_steps(loader)) for _ in range(num_epochs))]
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
@@ -44,8 +40,7 @@ def test_samplers_give_torchs_batches_and_lengths(dataset: Any, num_workers: int
         sampler = SAMPLERS[name](dataset)
         return epochs(kind, dataset, batch_size=4, sampler=sampler, num_workers=num_workers)
 
-    theirs, mine = on_both(run)
-    assert mine == theirs
+    assert_same(run)
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
@@ -54,8 +49,7 @@ def test_batch_samplers_give_torchs_batches_and_lengths(dataset: Any, num_worker
     def run(kind: Any) -> list[Any]:
         return epochs(kind, dataset, batch_sampler=BATCH_SAMPLERS[name](dataset), num_workers=num_workers)
 
-    theirs, mine = on_both(run)
-    assert mine == theirs
+    assert_same(run)
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
@@ -66,8 +60,7 @@ def test_batches_and_lengths_equal_torchs(
     dataset: Any, num_workers: int, batch_size: int, drop_last: bool, shuffle: bool
 ) -> None:
     arguments = {"batch_size": batch_size, "drop_last": drop_last, "shuffle": shuffle, "num_workers": num_workers}
-    theirs, mine = on_both(lambda kind: epochs(kind, dataset, **arguments))
-    assert mine == theirs
+    assert_same(lambda kind: epochs(kind, dataset, **arguments))
 
 
 class Raising:
@@ -92,40 +85,29 @@ BAD_BATCHES: dict[str, Any] = {
 }
 
 
-def builtin_of(step: Any) -> Any:
-    """Returns a batch's labels as they are; for an exception type, the built-in type that it derives from."""
-    own = [
-        kind for kind in (IndexError, TypeError, FileNotFoundError) if isinstance(step, type) and issubclass(step, kind)
-    ]
-    return own[0] if own else step
-
-
 @pytest.mark.parametrize("num_workers", [0, 1, 2])
 @pytest.mark.parametrize("name", BAD_BATCHES)
 def test_bad_keys_cost_their_own_batch_and_no_other(threaded: Any, num_workers: int, name: str) -> None:
-    theirs, mine = on_both(
-        lambda kind: all_steps(kind(threaded, batch_sampler=BAD_BATCHES[name], num_workers=num_workers))
-    )
-    assert [builtin_of(step) for step in mine] == theirs
-    assert TypeError in theirs or IndexError in theirs
+    def run(kind: Any) -> list[Any]:
+        return label_steps(kind(threaded, batch_sampler=BAD_BATCHES[name], num_workers=num_workers), kind_of)
+
+    assert {TypeError, IndexError} & {step for step in assert_same(run) if isinstance(step, type)}
 
 
 @pytest.mark.parametrize("num_workers", [0, 1, 2])
 @pytest.mark.parametrize("prefetch_factor", [1, 2, 9])
 def test_a_failing_sampler_fails_at_the_same_step(dataset: Any, num_workers: int, prefetch_factor: int) -> None:
     more = {"prefetch_factor": prefetch_factor} if num_workers else {}
-    theirs, mine = on_both(
-        lambda kind: outcome(lambda: all_steps(kind(dataset, sampler=Raising(), num_workers=num_workers, **more)))
+    assert_same(
+        lambda kind: outcome(lambda: label_steps(kind(dataset, sampler=Raising(), num_workers=num_workers, **more)))
     )
-    assert mine == theirs
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_a_bad_file_costs_its_own_batch_and_no_other(threaded: Any, tmp_path: Path, num_workers: int) -> None:
     threaded.samples[5] = (str(tmp_path / "absent.jpg"), 5)
-    theirs, mine = on_both(lambda kind: all_steps(kind(threaded, batch_size=2, num_workers=num_workers)))
-    assert [builtin_of(step) for step in mine] == theirs
-    assert theirs[2] is FileNotFoundError
+    mine = assert_same(lambda kind: label_steps(kind(threaded, batch_size=2, num_workers=num_workers), kind_of))
+    assert mine[2] is FileNotFoundError
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
@@ -183,28 +165,12 @@ def test_persistent_iterators_begin_again_in_the_middle(dataset: Any, shuffle: b
         second = iter(loader)
         return second is iterator, labels_of(second), labels_of(loader), iter(loader) is iterator
 
-    theirs, mine = on_both(run)
-    assert mine == theirs
+    assert_same(run)
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_a_batch_is_what_default_collate_makes(dataset: Any, num_workers: int) -> None:
-    def describe(kind: Any) -> Any:
-        batch = next(iter(kind(dataset, batch_size=4, num_workers=num_workers)))
-        first, second = batch
-        return (
-            type(batch),
-            type(first),
-            first.dtype,
-            first.shape,
-            first.stride(),
-            second.dtype,
-            second.shape,
-            first.sum(),
-        )
-
-    theirs, mine = on_both(describe)
-    assert mine == theirs
+    mine = assert_same(lambda kind: flat(next(iter(kind(dataset, batch_size=4, num_workers=num_workers)))))
     assert mine[0] is list
 
 
@@ -213,20 +179,14 @@ def test_a_batch_is_what_default_collate_makes(dataset: Any, num_workers: int) -
 def test_without_batches_the_samples_come_as_default_convert_leaves_them(
     dataset: Any, num_workers: int, sampler: Any
 ) -> None:
-    def run(kind: Any) -> list[Any]:
-        iterator = iter(kind(dataset, batch_size=None, sampler=sampler, num_workers=num_workers))
-        steps = []
-        while (step := outcome(lambda: next(iterator))) != ("raised", StopIteration):
-            kind_of_end, found = step
-            if kind_of_end == "raised":
-                steps.append(builtin_of(found))
-            else:
-                image, label = found
-                steps.append((type(found), type(image), image.dtype, image.shape, float(image.sum()), label))
-        return steps
+    def form(sample: Any) -> Any:
+        image, label = sample
+        return type(sample), type(image), image.dtype, image.shape, float(image.sum()), label
 
-    theirs, mine = on_both(run)
-    assert mine == theirs
+    def run(kind: Any) -> list[Any]:
+        return steps_of(kind(dataset, batch_size=None, sampler=sampler, num_workers=num_workers), form, kind_of)
+
+    mine = assert_same(run)
     assert len(mine) == (len(dataset) if sampler is None else len(sampler))
 
 
@@ -258,8 +218,7 @@ def test_no_more_batches_are_asked_for_ahead_than_torch_asks(
             asked.append(len(sampler.log))
         return asked
 
-    theirs, mine = on_both(run)
-    assert mine == theirs
+    mine = assert_same(run)
     # One entry more than keys: the request for the sampler's iterator. torch's BatchSampler makes it late.
     assert mine == [1 + min(11, num_workers * prefetch_factor + taken) for taken in range(5)]
 
@@ -275,8 +234,7 @@ def test_an_empty_dataset_gives_no_batches(threaded: Any, num_workers: int, drop
 
 def test_an_empty_dataset_cannot_be_shuffled_where_torch_refuses_it(threaded: Any) -> None:
     threaded.samples = []
-    theirs, mine = on_both(lambda kind: outcome(lambda: labels_of(kind(threaded, shuffle=True))))
-    assert mine == theirs
+    assert_same(lambda kind: outcome(lambda: labels_of(kind(threaded, shuffle=True))))
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
@@ -290,8 +248,7 @@ def test_set_epoch_of_a_distributed_sampler_is_followed(dataset: Any, num_worker
             found.append(labels_of(loader))
         return found
 
-    theirs, mine = on_both(run)
-    assert mine == theirs
+    mine = assert_same(run)
     assert mine[0] == mine[2] != mine[1]
 
 
@@ -314,10 +271,7 @@ def test_a_timeout_is_torchs_error_and_the_batch_comes_later(tmp_path: Path, pyt
     expected = recipes.bytes_of(torch.utils.data.DataLoader(dataset, batch_size=20))
     loader = fastload.DataLoader(dataset, batch_size=20, num_workers=1, timeout=0.002)
     iterator = iterator_that_timed_out(loader)
-    found: list[Any] = []
-    while (step := outcome(lambda: next(iterator))) != ("raised", StopIteration):
-        assert step[0] == "returned" or step[1] is RuntimeError
-        found += [step[1]] if step[0] == "returned" else []
+    found = [step for step in steps_of(iterator, form=list, limit=1000) if step is not RuntimeError]
     assert recipes.bytes_of(found) == expected
 
 
@@ -357,21 +311,3 @@ def test_a_key_of_any_kind_reaches_a_dataset_that_takes_it(num_workers: int) -> 
 
     theirs, mine = on_both(run)
     assert mine == theirs == [[10, 20], [30]]
-
-
-def test_the_length_of_an_iterable_dataset_is_torchs_with_its_warning() -> None:
-    class Stream(torch.utils.data.IterableDataset[int]):
-        def __len__(self) -> int:
-            return 5
-
-        def __iter__(self) -> Iterator[int]:
-            return iter(range(7))
-
-    def run(kind: Any) -> Any:
-        loader = kind(Stream(), batch_size=None)
-        length = len(loader)
-        with pytest.warns(UserWarning, match="was reported to be 5"):
-            return length, list(loader), len(kind(Stream(), batch_size=2)), len(kind(Stream(), 2, drop_last=True))
-
-    theirs, mine = on_both(run)
-    assert mine == theirs

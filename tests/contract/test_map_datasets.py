@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 import torch.utils.data
-from oracle import on_both, outcome
+from both_loaders import assert_same, on_both, steps_of
 from torch.utils.data import Dataset, Subset
 from user_datasets import (
     MAP_DATASETS,
@@ -20,7 +20,7 @@ from user_datasets import (
     Drawing,
     Knowing,
     Numbered,
-    Slow,
+    Stream,
     WithSampleLists,
     as_they_are,
     flat,
@@ -40,8 +40,7 @@ def test_three_epochs_are_torchs_to_the_byte(name: str, num_workers: int) -> Non
     def run(kind: Any) -> Any:
         return seeded_epochs(kind(make(), **{"batch_size": 4, **arguments}, num_workers=num_workers))
 
-    theirs, mine = on_both(run)
-    assert mine == theirs
+    mine = assert_same(run)
     assert mine[0], "there are batches"
 
 
@@ -62,22 +61,18 @@ def test_three_epochs_are_torchs_to_the_byte(name: str, num_workers: int) -> Non
 )
 def test_settings_change_as_much_as_they_do_in_torch(name: str, arguments: dict[str, Any]) -> None:
     make, _ = MAP_DATASETS[name]
-    theirs, mine = on_both(lambda kind: seeded_epochs(kind(make(), **{"batch_size": 4, **arguments}, num_workers=3)))
-    assert mine == theirs
+    assert_same(lambda kind: seeded_epochs(kind(make(), **{"batch_size": 4, **arguments}, num_workers=3)))
 
 
-@pytest.mark.parametrize("steps", [0, 1, 3])
-def test_a_persistent_epoch_left_early_has_drawn_as_torch_has(steps: int) -> None:
+@pytest.mark.parametrize("steps", [0, 1, 4])
+@pytest.mark.parametrize("make", [Drawing, Stream], ids=["map", "iterable"])
+def test_a_persistent_epoch_left_early_has_drawn_as_torch_has(make: Callable[[], Any], steps: int) -> None:
     def run(kind: Any) -> Any:
-        torch.manual_seed(1)
-        loader = kind(Drawing(), batch_size=3, num_workers=2, persistent_workers=True)
-        iterator = iter(loader)
-        for _ in range(steps):
-            next(iterator)
-        return [flat(batch) for batch in loader]
+        torch.manual_seed(4)
+        loader = kind(make(), batch_size=3, num_workers=2, persistent_workers=True)
+        return steps_of(loader, limit=steps), [flat(batch) for _ in range(2) for batch in loader]
 
-    theirs, mine = on_both(run)
-    assert mine == theirs
+    assert_same(run)
 
 
 @pytest.mark.parametrize("num_workers", [0, 1, 2])
@@ -88,14 +83,9 @@ def test_a_bad_index_into_a_subset_of_a_subset_is_found_before_anything_is_drawn
         torch.manual_seed(3)
         dataset = Subset(Subset(Drawing(), range(20)), range(10))
         batches = [[0, 1], [2, 3], [4, 5, 99], [6, 7, 8], [9, 1], [5, 6], [2, -99], [1, 2]]
-        iterator = iter(kind(dataset, batch_sampler=batches, num_workers=num_workers))
-        steps: list[Any] = []
-        while (step := outcome(lambda: next(iterator))) != ("raised", StopIteration):
-            steps.append(flat(step[1]) if step[0] == "returned" else step[1])
-        return steps, torch.rand(1).item()
+        return steps_of(kind(dataset, batch_sampler=batches, num_workers=num_workers)), torch.rand(1).item()
 
-    theirs, mine = on_both(run)
-    assert mine == theirs
+    mine = assert_same(run)
     assert mine[0].count(IndexError) == 2
 
 
@@ -129,61 +119,14 @@ class Raising(Numbered):
         return torch.rand(1), index
 
 
-class OwnError(Exception):
-    def __init__(self, first: int, second: str) -> None:
-        super().__init__(first, second)
-        self.first = first
-
-
 class OneText(Exception):
     pass
-
-
-ERRORS: dict[str, Callable[[], BaseException]] = {
-    "ValueError": lambda: ValueError("bad value"),
-    "KeyError": lambda: KeyError("two\nlines"),
-    "IndexError": lambda: IndexError("too far"),
-    "OSError": lambda: FileNotFoundError(2, "No such file", "a.png"),
-    "UnicodeDecodeError": lambda: UnicodeDecodeError("utf-8", b"x", 0, 1, "bad"),
-    "of the user's own": lambda: OneText("own"),
-    "whose constructor takes two": lambda: OwnError(3, "x"),
-    "without a text": AssertionError,
-}
-
-
-@pytest.mark.parametrize("num_workers", [0, 1, 2])
-@pytest.mark.parametrize("name", ERRORS)
-def test_an_error_has_torchs_type_and_text_and_costs_its_own_batch_alone(name: str, num_workers: int) -> None:
-    def run(kind: Any) -> Any:
-        torch.manual_seed(2)
-        iterator = iter(kind(Raising(ERRORS[name]), batch_size=4, num_workers=num_workers))
-        steps: list[Any] = []
-        while (step := outcome(lambda: next(iterator))) != ("raised", StopIteration):
-            steps.append(flat(step[1]) if step[0] == "returned" else step[1])
-        return steps
-
-    theirs, mine = on_both(run)
-    assert mine == theirs
-    assert len(mine) == 6
-
-    def text(kind: Any) -> tuple[str, str]:
-        try:
-            list(kind(Raising(ERRORS[name]), batch_size=4, num_workers=num_workers))
-        except Exception as error:  # noqa: BLE001 - what is raised is what is compared
-            lines = str(error).splitlines()
-            return lines[0] if lines else "", lines[-1] if lines else ""
-        raise AssertionError("nothing was raised")
-
-    theirs_first, theirs_last = text(torch.utils.data.DataLoader)
-    mine_first, mine_last = text(fastload.DataLoader)
-    assert mine_first == theirs_first.replace("worker process", "worker thread")
-    assert mine_last == theirs_last
 
 
 @pytest.mark.parametrize("num_workers", [1, 2])
 def test_an_error_has_the_original_as_its_cause_with_the_users_frames(num_workers: int) -> None:
     with pytest.raises(ValueError, match=r"^Caught ValueError in DataLoader worker thread \d\.\nOriginal Tr") as raised:
-        list(fastload.DataLoader(Raising(ERRORS["ValueError"]), batch_size=4, num_workers=num_workers))
+        list(fastload.DataLoader(Raising(lambda: ValueError("bad value")), batch_size=4, num_workers=num_workers))
     cause = raised.value.__cause__
     assert isinstance(cause, ValueError)
     assert cause.args == ("bad value",)
@@ -229,10 +172,7 @@ def test_stop_iteration_does_not_end_an_epoch_without_a_word(num_workers: int, w
         "collate_fn": "collate_fn",
         "without batches": r"dataset\[5\]",
     }[where]
-    steps = []
-    while (step := outcome(lambda: next(iterator))) != ("raised", StopIteration):
-        steps.append(step[0])
-    assert steps.count("raised") == (6 if where == "collate_fn" else 1)
+    assert steps_of(iterator).count(RuntimeError) == (6 if where == "collate_fn" else 1)
     with pytest.raises(RuntimeError, match=f"{named} raised StopIteration, which would end the epoch"):
         list(fastload.DataLoader(dataset, batch_size, num_workers=num_workers, **arguments))
 
@@ -301,8 +241,7 @@ def test_a_collate_function_that_changes_its_samples_and_draws_is_called_once() 
         batches = [[*range(8)], [8, 9], [10], [11], [*range(12, 23)], [0]]
         return seeded_epochs(kind(Labelled(), batch_sampler=batches, num_workers=2, collate_fn=collate), 1)
 
-    theirs, mine = on_both(run)
-    assert mine == theirs
+    assert_same(run)
 
 
 @pytest.mark.parametrize("is_drawing", [False, True])
@@ -398,34 +337,6 @@ def test_a_batch_sampler_may_give_what_has_no_length(num_workers: int) -> None:
     assert mine == theirs == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
 
 
-def test_without_order_the_first_batch_that_is_done_comes_first() -> None:
-    may_end = threading.Event()
-
-    class WaitingAtFirst(Numbered):
-        def sample(self, index: int) -> int:
-            assert index or may_end.wait(60)
-            return index
-
-    iterator = iter(fastload.DataLoader(WaitingAtFirst(), num_workers=2, in_order=False))
-    found = [int(next(iterator)) for _ in range(5)]
-    assert 0 not in found
-    may_end.set()
-    assert sorted([*found, *map(int, iterator)]) == list(range(NUM_SAMPLES))
-
-
-def test_in_order_a_batch_that_is_done_waits_for_those_before_it() -> None:
-    is_made = threading.Event()
-
-    class WaitingAtFirst(Numbered):
-        def sample(self, index: int) -> int:
-            assert index or is_made.wait(60)
-            if index == 3:
-                is_made.set()
-            return index
-
-    assert [int(batch) for batch in fastload.DataLoader(WaitingAtFirst(), num_workers=2)] == list(range(NUM_SAMPLES))
-
-
 def test_worker_ids_are_torchs_also_for_a_dataset_that_asks_late() -> None:
     class AskingLate(Knowing):
         def sample(self, index: int) -> Any:
@@ -435,23 +346,7 @@ def test_worker_ids_are_torchs_also_for_a_dataset_that_asks_late() -> None:
         torch.manual_seed(0)
         return [flat(batch) for batch in kind(AskingLate(), batch_size=4, num_workers=3)]
 
-    theirs, mine = on_both(run)
-    assert mine == theirs
-
-
-def test_a_timeout_is_torchs_error_and_nothing_is_lost() -> None:
-    loader = fastload.DataLoader(Slow(), batch_size=8, num_workers=1, timeout=0.004)
-    iterator = iter(loader)
-    found: list[int] = []
-    num_timeouts = 0
-    while (step := outcome(lambda: next(iterator))) != ("raised", StopIteration):
-        if step[0] == "raised":
-            assert step[1] is RuntimeError
-            num_timeouts += 1
-        else:
-            found += step[1].tolist()
-    assert found == list(range(NUM_SAMPLES))
-    assert num_timeouts > 0
+    assert_same(run)
 
 
 def test_a_timeout_counts_from_the_batch_that_came_last_as_in_torch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 import torch
 import torch.utils.data
-from oracle import labels_of, on_both, outcome
+from both_loaders import assert_same, labels_of, on_both, outcome
 from torch.utils.data.dataloader import _BaseDataLoaderIter
+from user_datasets import Stream
 
 import fastload
-
-GUARDED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
 
 
 def test_it_is_torchs_dataloader(dataset: Any) -> None:
@@ -23,13 +22,6 @@ def test_it_is_torchs_dataloader(dataset: Any) -> None:
     assert isinstance(loader, torch.utils.data.DataLoader)
     assert isinstance(iter(loader), _BaseDataLoaderIter)
     assert fastload.DataLoader[Any] is not None
-
-
-@pytest.mark.parametrize("name", GUARDED)
-def test_guarded_attributes_cannot_be_set(dataset: Any, name: str) -> None:
-    loader = fastload.DataLoader(dataset)
-    with pytest.raises(ValueError, match=f"{name} attribute should not be set after DataLoader is initialized"):
-        setattr(loader, name, getattr(loader, name))
 
 
 def test_every_argument_is_an_attribute_of_its_name(dataset: Any) -> None:
@@ -105,13 +97,18 @@ def test_iterators_cannot_be_copied(dataset: Any, num_workers: int, duplicate: A
     assert mine == theirs == ("raised", NotImplementedError)
 
 
-def test_profilers_see_the_iterator_by_torchs_scheme(dataset: Any) -> None:
-    iterator = iter(fastload.DataLoader(dataset))
-    with torch.profiler.profile() as profile:
-        next(iterator)
-    name = f"enumerate(DataLoader)#{type(iterator).__name__}.__next__"
-    assert name in {event.key for event in profile.key_averages()}
-    assert type(iterator).__name__ in {"EpochIterator", "_SingleProcessDataLoaderIter"}
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_profilers_see_a_step_named_by_torchs_scheme_for_each_batch(dataset: Any, num_workers: int) -> None:
+    def run(kind: Any, samples: Any) -> Any:
+        iterator = iter(kind(samples, batch_size=6, num_workers=num_workers))
+        with torch.profiler.profile() as profile:
+            list(iterator)
+        events = [event.name for event in profile.events() if event.name.startswith("enumerate(DataLoader)#")]
+        return [name.replace(type(iterator).__name__, "<class of the iterator>") for name in events]
+
+    for samples in (dataset, Stream()):
+        names = assert_same(lambda kind, samples=samples: run(kind, samples))
+        assert set(names) == {"enumerate(DataLoader)#<class of the iterator>.__next__"}
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])

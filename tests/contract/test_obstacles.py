@@ -101,13 +101,20 @@ def reasons_of(loader: fastload.DataLoader[Any], head: str) -> str:
     return "\n".join(with_reason)
 
 
+def head_of(name: str) -> str:
+    if name in OBSTACLES:
+        return "not native: samples are loaded in Python"
+    if name in ("a function", "a transform that is not native", "a view that is not native"):  # these come first
+        return "partly native: samples are read and decoded natively, then transformed in Python"
+    return "partly native: samples are read, decoded and transformed natively, then finished in Python"
+
+
 @pytest.mark.parametrize("num_workers", [0, 1])
-@pytest.mark.parametrize("name", OBSTACLES)
+@pytest.mark.parametrize("name", [*OBSTACLES, *ENDS_IN_PYTHON])
 def test_every_obstacle_is_named_and_threads_of_python_run(images: ImageFolder, name: str, num_workers: int) -> None:
-    change, arguments, text = OBSTACLES[name]
+    change, arguments, text = {**OBSTACLES, **ENDS_IN_PYTHON}[name]
     loader = fastload.DataLoader(change(images), num_workers=num_workers, **arguments)
-    by = "by one thread" if num_workers else "in the calling thread"
-    reasons = reasons_of(loader, f"not native: samples are loaded in Python, {by}")
+    reasons = reasons_of(loader, f"{head_of(name)}, {'by one thread' if num_workers else 'in the calling thread'}")
     assert re.search(text, reasons), reasons
     assert way_of(loader) == "python"
 
@@ -140,20 +147,6 @@ def test_worker_init_fn_is_no_obstacle(kind: str, request: pytest.FixtureRequest
     assert lines == without
     list(loader)
     assert sorted(Called.numbers) == [0, 1]
-
-
-@pytest.mark.parametrize("num_workers", [0, 1])
-@pytest.mark.parametrize("name", ENDS_IN_PYTHON)
-def test_what_python_ends_is_named_and_its_threads_run(images: ImageFolder, name: str, num_workers: int) -> None:
-    change, arguments, text = ENDS_IN_PYTHON[name]
-    loader = fastload.DataLoader(change(images), num_workers=num_workers, **arguments)
-    by = "by one thread" if num_workers else "in the calling thread"
-    work = "read, decoded and transformed natively, then finished in Python"
-    if name in ("a function", "a transform that is not native", "a view that is not native"):  # these come first
-        work = "read and decoded natively, then transformed in Python"
-    reasons = reasons_of(loader, f"partly native: samples are {work}, {by}")
-    assert re.search(text, reasons), reasons
-    assert way_of(loader) == "python"
 
 
 @pytest.mark.parametrize(

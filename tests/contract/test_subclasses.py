@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,8 @@ import pytest
 import recipes
 import torch
 import torch.utils.data
+from both_loaders import assert_same, on_both, outcome
 from children import RunChild
-from oracle import LOADERS, labels_of, on_both, outcome
 from torchvision.datasets import ImageFolder
 from user_datasets import Drawing, Numbered, Stream, flat
 
@@ -227,8 +226,7 @@ def test_a_derived_class_may_own_attributes_of_fastloads_names(folder: Path, nam
         found = [flat(batch) for _ in range(2) for batch in loader]
         return found, all(isinstance(getattr(loader, own), Own) for own in OWN_NAMES), torch.rand(1).item()
 
-    theirs, mine = on_both(run)
-    assert mine == theirs
+    mine = assert_same(run)
     assert mine[1]
     assert OWNING[name](fastload.DataLoader)(dataset).explain().startswith("native:")
 
@@ -272,8 +270,7 @@ def test_a_class_derived_from_it_works_as_one_derived_from_torchs(dataset: Any, 
         own = ("num_iterators", "scale", "after", "start_method")
         return len(loader), found, [getattr(loader, attribute, None) for attribute in own], torch.rand(1).item()
 
-    theirs, mine = on_both(run)
-    assert mine == theirs
+    mine = assert_same(run)
     assert mine[1][0]
 
 
@@ -311,8 +308,7 @@ def test_what_is_set_later_counts_from_the_next_iter_on(make: Callable[[], Any],
         setattr(loader, "collate_fn", list)  # noqa: B010 - too late for this iterator
         return first, [flat(batch) for batch in iterator], getattr(loader, name) is value or name == "collate_fn"
 
-    theirs, mine = on_both(run)
-    assert mine == theirs
+    assert_same(run)
 
 
 REFUSED = {
@@ -336,8 +332,7 @@ def test_what_may_not_be_set_later_is_refused_in_torchs_words(name: str, value: 
             return type(error), str(error)
         raise AssertionError("it was taken")
 
-    theirs, mine = on_both(run)
-    assert mine == theirs
+    assert_same(run)
 
 
 @pytest.mark.filterwarnings("ignore:.*_MultiProcessingDataLoaderIter.__del__:pytest.PytestUnraisableExceptionWarning")
@@ -361,8 +356,7 @@ def test_num_workers_lowered_to_none_is_loading_by_the_caller(is_persistent: boo
         loader.num_workers = 0
         return first, [flat(batch) for batch in loader], torch.rand(1).item()
 
-    theirs, mine = on_both(run)
-    assert mine == theirs
+    assert_same(run)
 
 
 # ---- the class itself ----------------------------------------------------------------------------------------------
@@ -414,25 +408,7 @@ def test_lengths_of_loaders_and_iterators_and_their_errors_are_torchs() -> None:
             return type(error), str(error)
 
     for make in makes:
-        theirs, mine = on_both(
-            lambda kind, make=make: (text(lambda: len(make(kind))), text(lambda: len(iter(make(kind)))))
-        )
-        assert mine == theirs
-
-
-@pytest.mark.parametrize("num_workers", [0, 1])
-@pytest.mark.parametrize("make", [Numbered, Stream], ids=["map", "iterable"])
-def test_profilers_see_a_step_named_by_torchs_scheme_for_each_batch(make: Callable[[], Any], num_workers: int) -> None:
-    def run(kind: Any) -> Any:
-        iterator = iter(kind(make(), batch_size=6, num_workers=num_workers))
-        with torch.profiler.profile() as profile:
-            list(iterator)
-        events = [event.name for event in profile.events() if event.name.startswith("enumerate(DataLoader)#")]
-        return [name.replace(type(iterator).__name__, "<class of the iterator>") for name in events]
-
-    theirs, mine = on_both(run)
-    assert mine == theirs
-    assert set(mine) == {"enumerate(DataLoader)#<class of the iterator>.__next__"}
+        assert_same(lambda kind, make=make: (text(lambda: len(make(kind))), text(lambda: len(iter(make(kind))))))
 
 
 def test_iterators_at_once_draw_and_deliver_as_torchs_do() -> None:
@@ -448,27 +424,7 @@ def test_iterators_at_once_draw_and_deliver_as_torchs_do() -> None:
             torch.rand(1).item(),
         )
 
-    theirs, mine = on_both(run)
-    assert mine == theirs
-
-
-def test_a_distributed_sampler_gives_each_rank_torchs_lists_and_equal_steps() -> None:
-    def run(kind: Any) -> Any:
-        found = []
-        for rank in range(3):
-            for drop_last in (False, True):
-                sampler = torch.utils.data.DistributedSampler(
-                    Numbered(11), num_replicas=3, rank=rank, seed=2, drop_last=drop_last
-                )
-                loader = kind(Numbered(11), batch_size=2, sampler=sampler, num_workers=1)
-                for epoch in (0, 3):
-                    sampler.set_epoch(epoch)
-                    found.append((len(loader), labels_of(loader)))
-        return found
-
-    theirs, mine = on_both(run)
-    assert mine == theirs
-    assert len({len(batches) for _, batches in mine}) == 1, "equal numbers of steps"
+    assert_same(run)
 
 
 # ---- torch's signature through its versions ------------------------------------------------------------------------
@@ -541,8 +497,7 @@ def test_worker_method_is_torchs_to_know() -> None:
             return type(error)
 
     for value in ("thread", "no such method", 3):
-        theirs, mine = on_both(lambda kind, value=value: run(kind, value))
-        assert mine == theirs
+        assert_same(lambda kind, value=value: run(kind, value))
     assert fastload.DataLoader([1]).worker_method == "multiprocessing"
 
 
@@ -559,27 +514,8 @@ def test_every_argument_may_come_by_position_as_in_torch() -> None:
         ]
         return positional, plain, list(loader), outcome(lambda: kind(*given, 2))
 
-    theirs, mine = on_both(run)
-    assert mine == theirs
+    assert_same(run)
 
 
 def seed_nothing(worker_id: int) -> None:
     pass
-
-
-def test_a_stream_longer_than_its_length_warns_once_for_each_batch_too_many() -> None:
-    class TooLong(Stream):
-        def __len__(self) -> int:
-            return 4
-
-    def run(kind: Any) -> list[str]:
-        loader = kind(TooLong(9), batch_size=2)
-        len(loader)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            list(loader)
-        return [str(warning.message).split(" at 0x")[0] for warning in caught]
-
-    theirs, mine = on_both(run)
-    assert mine == theirs
-    assert LOADERS[1] is fastload.DataLoader

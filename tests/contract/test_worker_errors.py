@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 import torch.utils.data
-from oracle import on_both
+from both_loaders import assert_same, on_both
 from user_datasets import Numbered
 
 import fastload
@@ -86,6 +86,9 @@ def with_cause() -> Exception:
 
 
 ERRORS: dict[str, Callable[[], BaseException]] = {
+    "ValueError": lambda: ValueError("bad value"),
+    "IndexError": lambda: IndexError("too far"),
+    "without a text": AssertionError,
     "with slots": WithSlots,
     "with a message": WithMessage,
     "with a message that its constructor does not take": lambda: WithMessageItCannotTake(3),
@@ -135,8 +138,7 @@ def lines_of(error: BaseException) -> tuple[str, str]:
 @pytest.mark.parametrize("num_workers", [0, 1])
 @pytest.mark.parametrize("name", ERRORS)
 def test_every_kind_of_error_is_raised_as_torch_raises_it(name: str, num_workers: int) -> None:
-    theirs, mine = on_both(lambda kind: steps_of(kind(Raising(ERRORS[name]), num_workers=num_workers)))
-    assert mine == theirs
+    mine = assert_same(lambda kind: steps_of(kind(Raising(ERRORS[name]), num_workers=num_workers)))
     assert [step for step in mine if isinstance(step, list)] == [[0], [2], [3], [4]]
 
 
@@ -146,8 +148,7 @@ def test_a_group_of_errors_is_what_torch_makes_of_it_with_the_group_as_cause(num
     def make() -> Any:
         return vars(builtins)["ExceptionGroup"]("several", [ValueError("one"), KeyError("two")])
 
-    theirs, mine = on_both(lambda kind: steps_of(kind(Raising(make), num_workers=num_workers)))
-    assert mine == theirs
+    assert_same(lambda kind: steps_of(kind(Raising(make), num_workers=num_workers)))
     iterator = iter(fastload.DataLoader(Raising(make), num_workers=num_workers))
     next(iterator)
     try:
@@ -191,6 +192,5 @@ def test_an_error_of_collate_costs_its_batch_alone(num_workers: int, bad: int) -
             raise WithMessage(3, "in collate")
         return torch.tensor(samples)
 
-    theirs, mine = on_both(lambda kind: steps_of(kind(list(range(6)), 2, collate_fn=collate, num_workers=num_workers)))
-    assert mine == theirs
+    mine = assert_same(lambda kind: steps_of(kind(list(range(6)), 2, collate_fn=collate, num_workers=num_workers)))
     assert len(mine) == 3

@@ -18,6 +18,7 @@ import pytest
 import torch
 import torch.utils.data
 import torchvision_shim  # noqa: F401
+from both_loaders import assert_same
 from flat_values import flat
 from numbered import Numbered
 from PIL import Image
@@ -115,8 +116,7 @@ def test_epochs_are_torchs_to_the_byte(dataset: Any, arguments: Any, persistent_
     run = functools.partial(
         _epochs, dataset=dataset, num_epochs=2, num_workers=2, persistent_workers=persistent_workers, **arguments
     )
-    theirs, mine = (run(kind) for kind in BOTH)
-    assert mine == theirs
+    assert_same(run, BOTH)
 
 
 def test_a_generator_gives_torchs_numbers_and_is_where_torch_leaves_it() -> None:
@@ -125,8 +125,7 @@ def test_a_generator_gives_torchs_numbers_and_is_where_torch_leaves_it() -> None
         batches = _epochs(kind, InWorker(), 2, batch_size=4, shuffle=True, num_workers=2, generator=generator)
         return batches, generator.get_state().tolist()
 
-    theirs, mine = map(run, BOTH)
-    assert mine == theirs
+    assert_same(run, BOTH)
 
 
 def _texts(kind: Any, dataset: Any, num_batches: int, **arguments: Any) -> list[str]:
@@ -149,8 +148,7 @@ def _texts(kind: Any, dataset: Any, num_batches: int, **arguments: Any) -> list[
     ],
 )
 def test_errors_have_all_of_torchs_words(dataset: Any, arguments: Any) -> None:
-    theirs, mine = (_texts(kind, dataset, 3, num_workers=2, **arguments) for kind in BOTH)
-    assert mine == theirs
+    mine = assert_same(lambda kind: _texts(kind, dataset, 3, num_workers=2, **arguments), BOTH)
     assert any("Original Traceback" in text for text in mine)
 
 
@@ -183,9 +181,7 @@ def test_without_order_every_batch_comes_once() -> None:
 def test_too_many_workers_are_warned_of_in_torchs_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
     monkeypatch.setattr(_processors, "num_available", lambda: 1)
-    theirs, mine = (_epochs(kind, Numbered(), 1, num_workers=2)[1] for kind in BOTH)
-    assert mine == theirs
-    assert theirs
+    assert assert_same(lambda kind: _epochs(kind, Numbered(), 1, num_workers=2)[1], BOTH)
 
 
 def test_auto_is_a_number_of_processes() -> None:
@@ -252,8 +248,7 @@ def test_a_native_loader_runs_in_processes_where_they_are_asked_for(images: Imag
     def run(kind: Any) -> Any:
         return _epochs(kind, images, 1, batch_size=4, num_workers=2)
 
-    theirs, mine = map(run, BOTH)
-    assert mine == theirs
+    assert_same(run, BOTH)
     loader = Processes(images, 4, num_workers=2)
     list(loader)
     assert loader.stats().images_native == len(images)

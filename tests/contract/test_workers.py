@@ -27,7 +27,7 @@ import pytest
 import recipes
 import torch
 import torch.utils.data
-from oracle import negated, on_both, outcome
+from both_loaders import assert_same, negated, on_both, steps_of
 from torch import initial_seed, manual_seed
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 from torchvision import transforms
@@ -56,8 +56,7 @@ def test_ids_seeds_and_thread_counts_are_those_of_torchs_workers(num_workers: in
         return list(loader)
 
     before = torch.get_num_threads()
-    theirs, mine = on_both(run)
-    assert mine == theirs
+    assert_same(run)
     assert torch.get_num_threads() == before
     assert torch.utils.data.get_worker_info() is None
 
@@ -98,8 +97,7 @@ def test_functions_of_torch_that_were_imported_by_name_know_the_worker_too(num_w
         manual_seed(7)
         return [flat(batch) for batch in kind(ByName(), batch_size=2, num_workers=num_workers)], initial_seed()
 
-    theirs, mine = on_both(run)
-    assert mine == theirs
+    assert_same(run)
     numbers = [item[0] for item in fastload.DataLoader(ByName(), None, num_workers=num_workers)]
     assert sorted(numbers) == list(range(9)), "each once"
 
@@ -125,8 +123,7 @@ def test_torchs_generator_for_threads_is_the_workers(num_workers: int) -> None:
         torch.manual_seed(0)
         return [flat(batch) for batch in kind(Explicit(), batch_size=3, num_workers=num_workers)]
 
-    theirs, mine = on_both(run)
-    assert mine == theirs
+    assert_same(run)
 
 
 # ---- what the thread that iterates has ---------------------------------------------------------------------------
@@ -170,8 +167,7 @@ def test_workers_have_the_modes_and_the_context_of_the_thread_that_iterates(name
         with STATES[name]():
             return list(loader), state_of_thread()
 
-    theirs, mine = on_both(run)
-    assert mine == theirs
+    mine = assert_same(run)
     assert [found for batch, found in mine[0]] == [mine[1]] * 2
 
 
@@ -204,8 +200,7 @@ def test_what_a_worker_changes_of_them_is_its_own_and_stays() -> None:
         return list(kind(Changing(8), 2, num_workers=2, collate_fn=list)), state_of_thread()
 
     before = state_of_thread()
-    theirs, mine = on_both(run)
-    assert mine == theirs
+    mine = assert_same(run)
     assert mine[1] == before
     assert mine[0][3][1][:2] == (decimal.getcontext().prec + 3, "none+++")
 
@@ -222,8 +217,7 @@ def test_batches_of_workers_begun_in_inference_mode_may_be_trained_with_outside_
         sum((weights * batch["tensor"]).sum() for batch in outside).backward()
         return inside, [flat(batch) for batch in outside], flat(weights.grad)
 
-    theirs, mine = on_both(run)
-    assert mine == theirs
+    mine = assert_same(run)
     assert all(is_inference for is_inference, _ in mine[0])
 
 
@@ -242,8 +236,7 @@ def test_init_functions_that_seed_torch_seed_the_workers_as_in_torch(make: Calla
         loader = kind(make(), batch_size=4, num_workers=num_workers, worker_init_fn=init)
         return [[flat(batch) for batch in loader] for _ in range(2)], torch.rand(1).item()
 
-    theirs, mine = on_both(run)
-    assert mine == theirs
+    assert_same(run)
 
 
 def test_an_init_function_is_called_once_in_each_thread_with_its_info() -> None:
@@ -271,20 +264,14 @@ def test_an_init_function_is_not_called_without_workers() -> None:
     assert len(list(fastload.DataLoader(Numbered(3), worker_init_fn=init))) == 3
 
 
-def test_an_error_of_an_init_function_comes_with_the_first_batch() -> None:
+def test_an_error_of_an_init_function_comes_with_each_workers_first_batch(dataset: Any) -> None:
     def init(worker_id: int) -> None:
         raise ZeroDivisionError(f"worker {worker_id}")
 
-    def run(kind: Any) -> Any:
-        iterator = iter(kind(Numbered(), num_workers=2, worker_init_fn=init))
-        return outcome(lambda: next(iterator)), outcome(lambda: next(iterator))
-
-    theirs, mine = on_both(run)
-    assert mine == theirs == (("raised", ZeroDivisionError), ("raised", ZeroDivisionError))
-    iterator = iter(fastload.DataLoader(Numbered(), num_workers=2, worker_init_fn=init))
-    with pytest.raises(
-        ZeroDivisionError, match=r"(?s)^Caught ZeroDivisionError in DataLoader worker thread 0.*worker 0"
-    ):
+    arguments = {"num_workers": 2, "worker_init_fn": init}
+    assert assert_same(lambda kind: steps_of(kind(dataset, **arguments), limit=2)) == [ZeroDivisionError] * 2
+    iterator = iter(fastload.DataLoader(dataset, **arguments))
+    with pytest.raises(ZeroDivisionError, match=r"(?s)^Caught ZeroDivisionError in .* thread 0\..*worker 0"):
         next(iterator)
 
 
@@ -321,8 +308,7 @@ def test_an_init_function_seeds_its_workers_three_generators_and_not_the_program
         loader = kind(FromThreeGenerators(9), 2, num_workers=2, worker_init_fn=init, persistent_workers=persistent)
         return [flat(batch) for _ in range(2) for batch in loader], random.random(), np.random.rand(), torch.rand(1)
 
-    theirs, mine = on_both(run)
-    assert mine == theirs
+    assert_same(run)
 
 
 @pytest.mark.parametrize("num_workers", [1, 2])
@@ -345,8 +331,7 @@ def test_native_batches_draw_from_what_an_init_function_has_seeded(
         loader = kind(dataset, batch_size=3, shuffle=True, **arguments)
         return [[flat(batch) for batch in loader] for _ in range(2)], torch.rand(1).item()
 
-    theirs, mine = on_both(run)
-    assert mine == theirs
+    assert_same(run)
     assert fastload.DataLoader(dataset, num_workers=1, worker_init_fn=init).explain().startswith("native:")
 
 
@@ -418,20 +403,8 @@ def test_what_an_init_function_sets_of_a_dataset_is_its_workers_own() -> None:
         batches = [batch.tolist() for batch in kind(dataset, batch_size=3, num_workers=2, worker_init_fn=shift)]
         return batches, dataset.shift, vars(dataset).get("shift")
 
-    theirs, mine = on_both(run)
-    assert mine == theirs
+    mine = assert_same(run)
     assert mine[0][:2] == [[100, 101, 102], [203, 204, 205]]
-
-
-def test_an_error_of_an_init_function_comes_with_the_first_native_batch(folder: Path) -> None:
-    def init(worker_id: int) -> None:
-        raise ZeroDivisionError(f"worker {worker_id}")
-
-    dataset = ImageFolder(str(folder), recipes.evaluation(40, 32))
-    iterator = iter(fastload.DataLoader(dataset, num_workers=2, worker_init_fn=init))
-    for _ in range(2):
-        with pytest.raises(ZeroDivisionError, match=r"(?s)^Caught ZeroDivisionError in .* thread 0\..*worker 0"):
-            next(iterator)
 
 
 class Awaiting(Numbered):
@@ -570,24 +543,7 @@ def test_per_thread_says_what_it_needs() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
-def test_a_forked_child_opens_its_own_handle_and_leaves_its_parents_alone() -> None:
-    closed: list[int] = []
-
-    class Handle:
-        def __del__(self) -> None:
-            closed.append(os.getpid())
-
-    handles = fastload.per_thread(Handle)
-    mine = id(handles())
-    pid = os.fork()
-    if pid == 0:
-        os._exit(0 if id(handles()) != mine and not closed else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    assert id(handles()) == mine
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
-def test_a_forked_child_leaves_the_handles_of_all_threads_of_its_parents_alone() -> None:
+def test_a_forked_child_opens_its_own_handle_and_leaves_those_of_its_parents_threads_alone() -> None:
     closed: list[int] = []
 
     class Handle:
@@ -606,10 +562,11 @@ def test_a_forked_child_leaves_the_handles_of_all_threads_of_its_parents_alone()
     for thread in threads:
         thread.start()
     are_open.wait()
-    handles()
+    mine = handles()
     pid = os.fork()
     if pid == 0:
-        handles()
+        if handles() is mine:
+            os._exit(100)
         grandchild = os.fork()
         handles()
         gc.collect()
@@ -618,6 +575,7 @@ def test_a_forked_child_leaves_the_handles_of_all_threads_of_its_parents_alone()
         os._exit(os.waitstatus_to_exitcode(os.waitpid(grandchild, 0)[1]) or len(closed))
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     assert not closed
+    assert handles() is mine
     may_end.set()
     for thread in threads:
         thread.join()
@@ -737,8 +695,3 @@ def test_auto_is_a_number_from_construction_on(monkeypatch: pytest.MonkeyPatch) 
     assert loader.num_workers == _processors.num_auto_workers()
     assert 1 <= loader.num_workers <= len(os.sched_getaffinity(0))
     assert len(list(loader)) == 6
-
-
-def test_another_word_than_auto_is_refused() -> None:
-    with pytest.raises((TypeError, ValueError)):
-        fastload.DataLoader(Numbered(), num_workers="many")  # type: ignore[arg-type]

@@ -108,12 +108,6 @@ class Nested(Numbered):
         }
 
 
-class Slow(Numbered):
-    def sample(self, index: int) -> Any:
-        time.sleep(0.002)
-        return torch.tensor(index)
-
-
 def collate_with_noise(samples: list[Any]) -> Any:
     return torch.stack([image for image, _ in samples]) + torch.rand(1), len(samples)
 

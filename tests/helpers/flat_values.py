@@ -12,7 +12,7 @@ def flat(value: Any) -> Any:
     """Returns `value` with its tensors and arrays as types, shapes, strides and bytes, so that == compares all."""
     if isinstance(value, torch.Tensor):
         content = value.detach().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
-        return "tensor", value.dtype, tuple(value.shape), value.stride(), content
+        return type(value), value.dtype, tuple(value.shape), value.stride(), content
     if isinstance(value, np.ndarray):
         return "array", value.dtype, value.shape, value.tobytes()
     if isinstance(value, dict):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -52,4 +53,17 @@ def make_mixed_folder(root: Path) -> Path:
     Image.fromarray((np.arange(90 * 70, dtype=np.uint16) * 9).reshape(70, 90)).save(odd / "sixteen_bit.png")
     synthetic_image(101, 1, 1).save(odd / "tiny.jpg", quality=90)
     synthetic_image(102, 1, 1).save(odd / "tiny.png")
+    return root
+
+
+def make_faulty_copy(folder: Path, root: Path) -> Path:
+    """Copies a clean folder, and makes four of its files fail: no image, truncated, empty, truncated CMYK."""
+    shutil.copytree(folder, root)
+    paths = sorted(root.rglob("*.JPEG"))
+    paths[4].write_bytes(b"not an image")
+    paths[10].write_bytes(paths[10].read_bytes()[:-300])
+    paths[16].write_bytes(b"")
+    with Image.open(paths[19]) as image:
+        image.convert("CMYK").save(paths[19], "JPEG")
+    paths[19].write_bytes(paths[19].read_bytes()[:-100])
     return root

@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-import torch.utils.data
+from both_loaders import kind_of, on_both, steps_of
 
-import fastload
-
-LOADERS = (torch.utils.data.DataLoader, fastload.DataLoader)
 NUM_EPOCHS = 3
-_ERRORS = (OSError, IndexError, ValueError, TypeError, RuntimeError)
 
 
-@dataclass(frozen=True)
-class Epochs:
+class Epochs(NamedTuple):
     """The results of some epochs.
 
     Attributes:
         loader: the loader.
-        epochs: the batches of each epoch, as bytes, shapes and types of everything in them; the type of an error
-            instead of a batch.
+        epochs: the outcomes() of each epoch.
         states: torch's generator state after each epoch.
     """
 
     loader: Any
     epochs: list[list[Any]]
     states: list[bytes]
+
+    @property
+    def batches(self) -> list[Any]:
+        """The steps of all epochs."""
+        return [batch for epoch in self.epochs for batch in epoch]
 
 
 def run_epochs(kind: Any, dataset: Any, num_epochs: int = NUM_EPOCHS, **arguments: Any) -> Epochs:
@@ -39,40 +36,27 @@ def run_epochs(kind: Any, dataset: Any, num_epochs: int = NUM_EPOCHS, **argument
     loader = kind(dataset, **arguments)
     epochs, states = [], []
     for _ in range(num_epochs):
-        epochs.append(list(outcomes(loader)))
+        epochs.append(outcomes(loader))
         states.append(generator_state())
     return Epochs(loader, epochs, states)
 
 
-def assert_epochs_equal(theirs: Epochs, mine: Epochs) -> None:
-    """Asserts equality; names the first batch that differs, without its bytes."""
+def assert_equal_to_torch(
+    dataset: Any, num_epochs: int = NUM_EPOCHS, *, verdict: str | None = "native", **arguments: Any
+) -> Epochs:
+    """Asserts that epochs equal torch's, and that explain() begins so; names the first batch that differs."""
+    theirs, mine = on_both(lambda kind: run_epochs(kind, dataset, num_epochs, **arguments))
+    assert verdict is None or mine.loader.explain().startswith(verdict), mine.loader.explain()
     for number, (their_epoch, epoch) in enumerate(zip(theirs.epochs, mine.epochs, strict=True)):
         for position, (their_batch, batch) in enumerate(itertools.zip_longest(their_epoch, epoch)):
             assert batch == their_batch, f"batch {position} of epoch {number}"
     assert mine.states == theirs.states, "torch's generator after an epoch"
+    return mine
 
 
-def outcomes(batches: Iterable[Any]) -> Iterator[Any]:
-    """Yields each batch in a comparable form, or the error instead."""
-    iterator = iter(batches)
-    while True:
-        try:
-            batch = next(iterator)
-        except StopIteration:
-            return
-        except _ERRORS as error:  # SampleErrors have the original's type, too
-            yield next(known for known in _ERRORS if isinstance(error, known)).__name__
-        else:
-            yield comparable(batch)
-
-
-def comparable(value: Any) -> Any:
-    """Returns a form that is equal exactly if two values of batches are, to the last bit."""
-    if isinstance(value, torch.Tensor):
-        return type(value), value.dtype, tuple(value.shape), value.contiguous().view(torch.uint8).numpy().tobytes()
-    if isinstance(value, (list, tuple)):
-        return type(value), [comparable(item) for item in value]
-    return type(value), value
+def outcomes(batches: Any, limit: int = 1000) -> list[Any]:
+    """Returns each batch in a comparable form, or the kind of the error instead."""
+    return steps_of(batches, error_form=kind_of, limit=limit)
 
 
 def generator_state() -> bytes:

@@ -10,6 +10,7 @@ import pytest
 import recipes
 import torch
 import torch.utils.data
+from both_loaders import steps_of
 from flat_values import flat
 from PIL import Image
 from python_part_loader import PythonPartLoader, torch_loader
@@ -80,17 +81,9 @@ PIPELINES: dict[str, tuple[list[Any], int]] = {
 
 def outcomes(iterator: Iterator[Any], limit: int = 1000) -> list[Any]:
     """Returns the result of each next(): a batch, or the type of an error that is not fastload's own."""
-    found: list[Any] = []
-    while len(found) < limit:
-        try:
-            found.append(flat(next(iterator)))
-        except StopIteration:
-            break
-        except SampleError as error:
-            found.append(type(error.cause))
-        except Exception as error:  # noqa: BLE001 - what is raised is what is compared
-            found.append(type(error))
-    return found
+    return steps_of(
+        iterator, error_form=lambda error: type(error.cause if isinstance(error, SampleError) else error), limit=limit
+    )
 
 
 def epochs(loader: Any, lengths: tuple[int, ...] = (1000,) * 3) -> tuple[Any, ...]:

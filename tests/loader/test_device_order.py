@@ -141,6 +141,12 @@ def device(monkeypatch: pytest.MonkeyPatch) -> ClockedCuda:
     return cuda
 
 
+def loader_on(device: ClockedCuda, dataset: Any = None, num_workers: int = 2, **arguments: Any) -> Any:
+    """Returns a loader of batches of 4, which collate_fn makes on the device."""
+    arguments = {"collate_fn": functools.partial(stacked, device), "copy": False, **arguments}
+    return fastload.DataLoader(dataset or OnDevice(device), 4, num_workers=num_workers, **arguments)
+
+
 def images_of(device: ClockedCuda, loader: Any) -> list[Any]:
     return [device.read(batch[0]["images"]) for batch in loader]
 
@@ -151,14 +157,7 @@ def test_a_batch_comes_after_all_device_work_of_its_threads(
     device: ClockedCuda, num_workers: int, persistent: bool
 ) -> None:
     dataset = OnDevice(device)
-    loader = fastload.DataLoader(
-        dataset,
-        batch_size=4,
-        num_workers=num_workers,
-        copy=False,
-        collate_fn=functools.partial(stacked, device),
-        persistent_workers=persistent and num_workers > 0,
-    )
+    loader = loader_on(device, dataset, num_workers, persistent_workers=persistent and num_workers > 0)
     for _ in range(3):
         assert images_of(device, loader) == [list(range(first, first + 4)) for first in range(0, 24, 4)]
         dataset.table = device.write("a new table, made between the epochs")
@@ -173,10 +172,7 @@ def test_every_thread_has_a_stream_of_its_own_and_the_consumer_keeps_its(device:
             return super().__getitem__(index)
 
     before = device.current_stream()
-    loader = fastload.DataLoader(
-        Noting(device), 4, num_workers=3, copy=False, collate_fn=functools.partial(stacked, device)
-    )
-    images_of(device, loader)
+    images_of(device, loader_on(device, Noting(device), 3))
     assert device.current_stream() is before
     assert len(seen) == 3
     assert all(len(streams) == 1 for streams in seen.values())
@@ -184,9 +180,7 @@ def test_every_thread_has_a_stream_of_its_own_and_the_consumer_keeps_its(device:
 
 
 def test_the_stream_that_is_current_at_next_is_the_one_that_waits(device: ClockedCuda) -> None:
-    loader = fastload.DataLoader(
-        OnDevice(device), 4, num_workers=2, copy=False, collate_fn=functools.partial(stacked, device)
-    )
+    loader = loader_on(device)
     default = device.current_stream()
     for number, batch in enumerate(loader):
         device.read(batch[0]["images"])
@@ -199,9 +193,7 @@ def test_the_stream_that_is_current_at_next_is_the_one_that_waits(device: Clocke
 
 def test_threads_work_on_the_device_of_the_thread_that_iterates(device: ClockedCuda) -> None:
     device.set_device(1)
-    dataset = OnDevice(device)
-    loader = fastload.DataLoader(dataset, 4, num_workers=2, copy=False, collate_fn=functools.partial(stacked, device))
-    batches = list(loader)
+    batches = list(loader_on(device))
     assert {batch[0]["images"].device.index for batch in batches} == {1}
     for batch in batches:
         device.read(batch[0]["images"])
@@ -213,7 +205,7 @@ def test_a_sample_may_be_on_another_device_than_the_current_one(device: ClockedC
         def __getitem__(self, index: int) -> Any:
             return self.device.write(index, device=1)
 
-    loader = fastload.DataLoader(OnSecond(device), 4, num_workers=2, copy=False, collate_fn=list)
+    loader = loader_on(device, OnSecond(device), collate_fn=list)
     assert [device.read(tensor) for batch in loader for tensor in batch] == list(range(24))
 
 
@@ -221,14 +213,12 @@ def test_objects_of_the_users_may_have_device_memory(device: ClockedCuda) -> Non
     def own(samples: list[Any]) -> OwnBatch:
         return OwnBatch(device.write([device.read(sample["image"]) for sample in samples]))
 
-    loader = fastload.DataLoader(OnDevice(device), 4, num_workers=2, copy=False, collate_fn=own)
+    loader = loader_on(device, collate_fn=own)
     assert sum(len(device.read(batch.tensor)) for batch in loader) == 24
 
 
 def test_iterable_datasets_are_ordered_as_well(device: ClockedCuda) -> None:
-    loader = fastload.DataLoader(
-        StreamOnDevice(device), 4, num_workers=2, copy=False, collate_fn=functools.partial(stacked, device)
-    )
+    loader = loader_on(device, StreamOnDevice(device))
     assert sorted(map(sum, images_of(device, loader))) == sorted([6, 22, 38] * 2)
 
 
@@ -242,9 +232,7 @@ def test_a_device_that_comes_into_use_later_is_used_on_its_default_stream(device
             streams.add(self.device.current_stream().number)
             return super().__getitem__(index)
 
-    dataset = Late(device)
-    loader = fastload.DataLoader(dataset, 4, num_workers=2, copy=False, collate_fn=functools.partial(stacked, device))
-    assert len(images_of(device, loader)) == 6
+    assert len(images_of(device, loader_on(device, Late(device)))) == 6
     assert streams == {device.defaults[0].number}
 
 
@@ -290,11 +278,8 @@ def test_an_order_that_is_left_out_is_found_in_every_run(
 ) -> None:
     monkeypatch.setattr(_maker, "DeviceOrder", functools.partial(mutant, device))
     for _ in range(5):
-        loader = fastload.DataLoader(
-            OnDevice(device), 4, num_workers=num_workers, copy=False, collate_fn=functools.partial(stacked, device)
-        )
         with pytest.raises(OrderError):
-            images_of(device, loader)
+            images_of(device, loader_on(device, num_workers=num_workers))
 
 
 def test_an_error_of_the_device_comes_with_the_batch_and_ends_no_thread(
@@ -310,9 +295,7 @@ def test_an_error_of_the_device_comes_with_the_batch_and_ends_no_thread(
             return super().mark(value)
 
     monkeypatch.setattr(_maker, "DeviceOrder", functools.partial(Failing, device))
-    loader = fastload.DataLoader(
-        OnDevice(device), 4, num_workers=2, copy=False, collate_fn=functools.partial(stacked, device)
-    )
+    loader = loader_on(device)
     iterator = iter(loader)
     texts = []
     for _ in range(6):

@@ -13,6 +13,7 @@ import pytest
 import recipes
 import torch
 from image_folders import synthetic_image
+from native_steps import make_placed_plan
 from torchvision.datasets import ImageFolder
 
 from fastload import _native
@@ -27,24 +28,28 @@ def lowered(clean_folder: Path) -> tuple[LoweredSource, LoweredTransform]:
     return source, transform
 
 
-def open_iteration(engine: _native.Engine, lowered: tuple[LoweredSource, LoweredTransform]) -> _native.Iteration:
+def open_iteration(
+    engine: _native.Engine, lowered: tuple[LoweredSource, LoweredTransform], index: _native.SampleIndex | None = None
+) -> _native.Iteration:
     source, transform = lowered
-    plan = _native.TransformPlan(
-        list(transform.steps),
+    plan = make_placed_plan(
+        transform.steps,
         element_size=transform.form.dtype.itemsize,
         channels_last=False,
         table=transform.form.table,
-        resize_order="pillow13",
+        allow_variable_size=False,
     )
-    index = source.table.index
-    return engine.open_iteration(index, [plan], 0, 0)
+    return engine.open_iteration(index or source.table.index, [plan], 0, 0)
+
+
+def engine_of(num_threads: int) -> _native.Engine:
+    limits = {"max_free_buffers": 4, "max_file_bytes": 1 << 30, "max_pixels": 1 << 30}
+    return _native.Engine(num_threads=num_threads, native_jpeg=True, **limits)
 
 
 @pytest.fixture
 def engine() -> _native.Engine:
-    return _native.Engine(
-        num_threads=2, max_free_buffers=4, max_file_bytes=1 << 30, max_pixels=1 << 30, native_jpeg=True
-    )
+    return engine_of(2)
 
 
 def submit(iteration: _native.Iteration, indices: list[int]) -> torch.Tensor:
@@ -108,22 +113,14 @@ def test_a_batch_handed_over_is_not_kept_by_the_engine(
         batch.take_owner()
 
 
-def test_pixels_for_a_fallback_task_must_be_contiguous_and_come_once(tmp_path: Path) -> None:
+def test_pixels_for_a_fallback_task_must_be_contiguous_and_come_once(
+    lowered: tuple[LoweredSource, LoweredTransform], tmp_path: Path
+) -> None:
     synthetic_image(1, 80, 70).save(tmp_path / "a.png")
     arena = np.frombuffer(os.fsencode(tmp_path / "a.png"), np.uint8)
     index = _native.SampleIndex(arena, np.array([0, arena.size]))
-    transform = lower_transform(recipes.evaluation(64, 56))
-    engine = _native.Engine(
-        num_threads=0, max_free_buffers=4, max_file_bytes=1 << 30, max_pixels=1 << 30, native_jpeg=True
-    )
-    plan = _native.TransformPlan(
-        list(transform.steps),
-        element_size=transform.form.dtype.itemsize,
-        channels_last=False,
-        table=transform.form.table,
-        resize_order="pillow13",
-    )
-    iteration = engine.open_iteration(index, [plan], 0, 0)
+    engine = engine_of(0)
+    iteration = open_iteration(engine, lowered, index)
     images = submit(iteration, [0])
     dropped = iteration.next(0.0)
     assert isinstance(dropped, _native.FallbackTask)

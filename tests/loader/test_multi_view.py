@@ -9,7 +9,7 @@ import parity_recipes
 import pytest
 import recipes
 import torch
-from loader_epochs import LOADERS, run_epochs
+from loader_epochs import assert_equal_to_torch
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
 
@@ -26,14 +26,8 @@ def crops() -> MultiView:
 
 @pytest.mark.parametrize(("num_workers", "persistent_workers"), [(0, False), (1, True), (2, False), (4, True)])
 def test_views_equal_torchs(mixed_folder: Path, num_workers: int, persistent_workers: bool) -> None:
-    dataset = ImageFolder(str(mixed_folder), crops())
-    theirs, mine = (
-        run_epochs(kind, dataset, batch_size=5, num_workers=num_workers, persistent_workers=persistent_workers)
-        for kind in LOADERS
-    )
-    assert mine.loader.explain().startswith("native"), mine.loader.explain()
-    assert mine.epochs == theirs.epochs
-    assert mine.states == theirs.states
+    arguments = {"batch_size": 5, "num_workers": num_workers, "persistent_workers": persistent_workers}
+    assert_equal_to_torch(ImageFolder(str(mixed_folder), crops()), **arguments)
 
 
 def test_an_image_is_decoded_once_for_all_views(clean_folder: Path) -> None:
@@ -78,8 +72,7 @@ def test_views_of_one_pipeline_differ_by_the_counter_too(clean_folder: Path) -> 
 def test_a_view_that_is_not_native_makes_all_of_them_run_in_python(mixed_folder: Path) -> None:
     blurred = transforms.Compose([transforms.Resize((20, 20)), recipes.PythonBlur(3), transforms.ToTensor()])
     dataset = ImageFolder(str(mixed_folder), MultiView([parity_recipes.one_view(), blurred]))
-    theirs, mine = (run_epochs(kind, dataset, batch_size=4, num_workers=2) for kind in LOADERS)
-    assert mine.epochs == theirs.epochs
+    mine = assert_equal_to_torch(dataset, verdict=None, batch_size=4, num_workers=2)
     assert "PythonBlur" in mine.loader.explain()
 
 

@@ -111,19 +111,29 @@ def test_parts_of_a_concatenation_use_each_their_own_transforms(mixed_folder: Pa
     assert run(fastload.DataLoader) == run(torch_loader)
 
 
-@WORKERS
-def test_target_transforms_draw_after_the_image(mixed_folder: Path, num_workers: int) -> None:
-    pipeline, num_native = PIPELINES["tensors"]
-    dataset = dataset_of(mixed_folder, pipeline, lambda label: label + torch.rand(2))
-    assert_equals_torch(dataset, num_native, batch_size=4, num_workers=num_workers)
+def mix(samples: list[Any]) -> dict[str, Any]:
+    images, labels = default_collate(samples)
+    weight = torch.distributions.Beta(0.8, 0.8).sample()
+    order = torch.randperm(len(images))
+    return {"images": weight * images + (1 - weight) * images[order], "labels": [labels, order], "weight": weight}
+
+
+# Name -> (pipeline, target_transform, arguments).
+SETTINGS: dict[str, tuple[str, Any, dict[str, Any]]] = {
+    "a target_transform that draws": ("tensors", lambda label: label + torch.rand(2), {"batch_size": 4}),
+    "a target_transform that makes a dict": ("tensors", lambda label: {"class": f"c{label}"}, {"batch_size": 4}),
+    "a collate_fn that draws": ("tensors", None, {"batch_size": 4, "shuffle": True, "collate_fn": mix}),
+    "samples alone": ("images", None, {"batch_size": None}),
+}
 
 
 @WORKERS
-def test_a_target_transform_may_make_anything(mixed_folder: Path, num_workers: int) -> None:
-    dataset = dataset_of(
-        mixed_folder, [transforms.CenterCrop(20), transforms.ToTensor()], lambda label: {"class": f"c{label}"}
-    )
-    assert_equals_torch(dataset, 2, batch_size=4, num_workers=num_workers)
+@pytest.mark.parametrize("name", SETTINGS)
+def test_other_code_of_the_users_equals_torch(mixed_folder: Path, name: str, num_workers: int) -> None:
+    pipeline, target_transform, arguments = SETTINGS[name]
+    steps, num_native = PIPELINES[pipeline]
+    dataset = dataset_of(mixed_folder, steps, target_transform)
+    assert_equals_torch(dataset, num_native, num_workers=num_workers, **arguments)
 
 
 class Nesting(torch.utils.data.Dataset[Any]):
@@ -150,31 +160,6 @@ def test_inside_of_a_worker_it_draws_from_the_workers_generator(mixed_folder: Pa
 
     theirs = run(torch_loader, torch_loader)
     assert run(lambda dataset, **others: PythonPartLoader(dataset, 3, **others), fastload.DataLoader) == theirs
-
-
-@WORKERS
-def test_a_collate_function_may_draw(mixed_folder: Path, num_workers: int) -> None:
-    def mix(samples: list[Any]) -> dict[str, Any]:
-        images, labels = default_collate(samples)
-        weight = torch.distributions.Beta(0.8, 0.8).sample()
-        order = torch.randperm(len(images))
-        return {"images": weight * images + (1 - weight) * images[order], "labels": [labels, order], "weight": weight}
-
-    pipeline, num_native = PIPELINES["tensors"]
-    assert_equals_torch(
-        dataset_of(mixed_folder, pipeline),
-        num_native,
-        batch_size=4,
-        shuffle=True,
-        num_workers=num_workers,
-        collate_fn=mix,
-    )
-
-
-@WORKERS
-def test_without_batches_each_sample_comes_alone(mixed_folder: Path, num_workers: int) -> None:
-    pipeline, num_native = PIPELINES["images"]
-    assert_equals_torch(dataset_of(mixed_folder, pipeline), num_native, batch_size=None, num_workers=num_workers)
 
 
 # ---- rng="sample" ---------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from image_folders import make_mixed_folder, save_jpeg
 from PIL import Image, UnidentifiedImageError
 from python_part_cases import PIPELINES, THREADS, WORKERS, assert_equals_torch, dataset_of, noisy, outcomes
 from python_part_loader import PythonPartLoader, torch_loader
-from torch.utils.data import ConcatDataset, Sampler, default_collate
+from torch.utils.data import ConcatDataset, default_collate
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
 from torchvision.transforms import v2
@@ -154,25 +154,6 @@ def test_an_index_that_the_dataset_does_not_have_costs_its_batch(
     assert_equals_torch(dataset, num_native, batch_sampler=batches, num_workers=num_workers)
     whole = ConcatDataset([dataset])
     assert_equals_torch(whole, num_native, (1000,), batch_sampler=batches, num_workers=num_workers)
-
-
-class FailingSampler(Sampler[list[int]]):
-    """Raises instead of giving its third batch."""
-
-    def __iter__(self) -> Iterator[list[int]]:
-        yield [0, 1]
-        yield [2]
-        raise LookupError("no more")
-
-
-@WORKERS
-def test_an_exception_of_the_sampler_reaches_the_user(mixed_folder: Path, num_workers: int) -> None:
-    pipeline, num_native = PIPELINES["tensors"]
-    dataset = dataset_of(mixed_folder, pipeline)
-    for make in (torch_loader, lambda *a, **k: PythonPartLoader(dataset, num_native, **k)):
-        loader = make(dataset, batch_sampler=FailingSampler(), num_workers=num_workers)
-        with pytest.raises(LookupError, match="no more"):
-            outcomes_or_raise(iter(loader))
 
 
 @WORKERS

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import torch
 import torch.utils.data
 from python_part_cases import PIPELINES, WORKERS, crop_flip, dataset_of, numbered
 from python_part_loader import PythonPartLoader, torch_loader
-from torch.utils.data import Sampler
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
 
@@ -151,41 +149,6 @@ def test_samples_without_a_python_part_are_not_counted_as_such(mixed_folder: Pat
 
 
 # ---- flow -----------------------------------------------------------------------------------------------------------
-
-
-def test_at_most_prefetch_factor_batches_a_thread_are_ahead(mixed_folder: Path) -> None:
-    asked: list[int] = []
-
-    class Asking(Sampler[list[int]]):
-        def __iter__(self) -> Iterator[list[int]]:
-            for number in range(16):
-                asked.append(number)
-                yield [number]
-
-    dataset = dataset_of(mixed_folder, [transforms.CenterCrop(4), transforms.ToTensor()])
-    loader = PythonPartLoader(dataset, 2, batch_sampler=Asking(), num_workers=2, prefetch_factor=3)
-    iterator = iter(loader)
-    assert len(asked) == 6
-    assert loader.stats().batches_in_flight == 6
-    for taken in range(1, 17):
-        next(iterator)
-        assert len(asked) == min(16, 6 + taken)
-
-
-def test_the_timeout_is_the_consumers_and_leaves_the_batch(mixed_folder: Path) -> None:
-    gate = threading.Event()
-
-    def wait(label: int) -> int:
-        gate.wait(20)
-        return label
-
-    dataset = dataset_of(mixed_folder, [transforms.CenterCrop(4), transforms.ToTensor()], wait)
-    iterator = iter(PythonPartLoader(dataset, 2, batch_size=8, num_workers=1, timeout=0.05, copy=False))
-    with pytest.raises(RuntimeError, match=r"DataLoader timed out after 0\.05 seconds"):
-        next(iterator)
-    gate.set()
-    iterator._timeout = 20
-    assert [len(labels) for _, labels in iterator] == [8, 8]
 
 
 def test_two_threads_may_share_an_iterator(mixed_folder: Path) -> None:

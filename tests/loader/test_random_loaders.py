@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import errno
-import itertools
 import random
 import shutil
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import parity_recipes
 import pytest
 import torch
-import torch.utils.data
+from both_loaders import kind_of, on_both
 from image_folders import make_mixed_folder, save_jpeg
-from loader_epochs import LOADERS, comparable, generator_state
 from PIL import Image
+from random_runs import Run, first_difference
 from torch.utils.data import ConcatDataset, Subset
 from torchvision import transforms as v1
 from torchvision.datasets import ImageFolder
@@ -27,7 +25,6 @@ import fastload
 from fastload import MultiView
 
 NUM_CASES = 40
-_ERRORS = (OSError, IndexError, ValueError, TypeError, KeyError)
 
 
 @pytest.fixture(scope="session")
@@ -52,22 +49,6 @@ def make_odd_folder(root: Path) -> Path:
     paths[4].write_bytes(paths[4].read_bytes()[:-2000])
     paths[5].write_bytes(paths[5].read_bytes()[:100])
     return root
-
-
-class GivenBatches:
-    """A batch sampler with batches of any size; an exception among them is raised."""
-
-    def __init__(self, batches: list[Any]) -> None:
-        self.batches = batches
-
-    def __iter__(self) -> Iterator[Any]:
-        for batch in self.batches:
-            if isinstance(batch, Exception):
-                raise batch
-            yield batch
-
-    def __len__(self) -> int:
-        return len(self.batches)
 
 
 def image_steps(choose: random.Random, family: Any, size: int) -> list[Any]:
@@ -130,18 +111,10 @@ def transform(choose: random.Random) -> Any:
 
 
 @dataclass
-class Case:
-    """A loader and the way it is iterated over: the same for the same seed."""
+class Case(Run):
+    """A loader of `num_samples` files, and the way it is iterated over."""
 
-    seed: int
     num_samples: int = 0
-    arguments: dict[str, Any] = field(default_factory=dict)
-    own_generator: str | None = None
-    sampling: str = ""
-    batches: list[Any] = field(default_factory=list)
-    steps: list[int | None] = field(default_factory=list)
-    is_interleaved: bool = False
-    is_drawing: bool = False
 
 
 def make_case(seed: int) -> Case:
@@ -161,30 +134,19 @@ def make_case(seed: int) -> Case:
         def index() -> int:
             return choose.randrange(-reach - (choose.random() < 0.1), reach + (choose.random() < 0.1))
 
-        case.batches = [
+        case.given = [
             [index() for _ in range(choose.choice([0, 1, 2, 3, 4, 6]) if choose.random() < 0.3 else 3)]
             for _ in range(choose.randrange(10))
         ]
-        if choose.random() < 0.2 and case.batches:
-            case.batches[choose.randrange(len(case.batches))] = [0, 1, "two"]
-        if choose.random() < 0.2 and case.batches:
-            case.batches[choose.randrange(len(case.batches))] = KeyError("sampler")
+        if choose.random() < 0.2 and case.given:
+            case.given[choose.randrange(len(case.given))] = [0, 1, "two"]
+        if choose.random() < 0.2 and case.given:
+            case.given[choose.randrange(len(case.given))] = KeyError("sampler")
     else:
         case.arguments["batch_size"] = choose.choice([1, 2, 3, 4, 7])
         case.arguments["drop_last"] = choose.random() < 0.3
-    case.steps = [choose.choice([None, None, choose.randrange(6)]) for _ in range(choose.choice([1, 2, 3]))]
-    case.is_interleaved = choose.random() < 0.15
-    case.is_drawing = choose.random() < 0.3
+    case.choose_steps(choose)
     return case
-
-
-def outcome(iterator: Iterator[Any]) -> Any:
-    try:
-        return comparable(next(iterator))
-    except StopIteration:
-        return "end"
-    except _ERRORS as error:  # SampleErrors have the original's type, too
-        return next(known for known in _ERRORS if isinstance(error, known)).__name__
 
 
 def dataset_of(case: Case, root: Path) -> Any:
@@ -204,50 +166,20 @@ def dataset_of(case: Case, root: Path) -> Any:
     return dataset
 
 
+def kind_of_error(error: Exception) -> type[Exception]:
+    """Returns its kind; raises the system's error that no worker process can start."""
+    if isinstance(error, OSError) and error.errno == errno.EBADF:
+        raise error
+    return kind_of(error)
+
+
 def run_case(kind: Any, case: Case, root: Path) -> list[Any]:
     """Returns everything that can be seen from outside, step by step."""
     dataset = dataset_of(case, root)
-    torch.manual_seed(case.seed)
-    generator = {"own": torch.Generator().manual_seed(case.seed), "default": torch.default_generator}.get(
-        str(case.own_generator)
-    )
-    arguments = {**case.arguments, "generator": generator}
-    if case.sampling == "given":
-        arguments["batch_sampler"] = GivenBatches(case.batches)
-    elif case.sampling == "shuffle" and len(dataset):
-        arguments["shuffle"] = True
-    elif case.sampling == "replacement" and len(dataset):
-        arguments["sampler"] = torch.utils.data.RandomSampler(dataset, True, 17, generator=generator)
-    loader = kind(dataset, **arguments)
+    loader, generator = case.make_loader(kind, dataset, is_empty=not len(dataset))
     if kind is fastload.DataLoader:
         assert loader.explain().startswith("native"), loader.explain()
-    seen: list[Any] = []
-
-    def note(what: Any) -> Any:
-        seen.append((what, generator_state(), b"" if generator is None else generator.get_state().numpy().tobytes()))
-        return what
-
-    def iterate(iterators: list[Iterator[Any]], limit: int | None) -> None:
-        for _ in itertools.count() if limit is None else range(limit):
-            found = [note(outcome(iterator)) for iterator in iterators]
-            if case.is_drawing:
-                torch.randn(3)
-            if found == ["end"] * len(found):
-                return
-
-    for steps in case.steps:
-        try:
-            iterators = [iter(loader)]
-            note("begun")
-            if case.is_interleaved and not case.arguments.get("persistent_workers"):
-                iterators.append(iter(loader))
-        except _ERRORS as error:
-            if isinstance(error, OSError):  # the system's, before any file is read: say, a process cannot start
-                raise
-            note(type(error).__name__)
-            continue
-        iterate(iterators, steps)
-    return seen
+    return case.seen(loader, generator, kind_of_error)
 
 
 def run_until_begun(kind: Any, case: Case, root: Path) -> list[Any]:
@@ -267,10 +199,9 @@ def run_until_begun(kind: Any, case: Case, root: Path) -> list[Any]:
 
 def assert_case(seed: int, root: Path) -> None:
     case = make_case(seed)
-    theirs, mine = (run_until_begun(kind, case, root) for kind in LOADERS)
-    for step, (expected, found) in enumerate(itertools.zip_longest(theirs, mine)):
-        names = [str(side and side[0])[:60] for side in (expected, found)]
-        assert found == expected, f"step {step}: {names}\n{case}\n{described(dataset_of(case, root))}"
+    theirs, mine = on_both(lambda kind: run_until_begun(kind, case, root))
+    different = first_difference(theirs, mine)
+    assert different is None, f"{different}\n{case}\n{described(dataset_of(case, root))}"
 
 
 def described(dataset: Any) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +10,11 @@ import numpy as np
 import pytest
 import recipes
 import torch
-from image_folders import save_jpeg
-from loader_epochs import LOADERS, NUM_EPOCHS, assert_epochs_equal, generator_state, outcomes, run_epochs
+from both_loaders import assert_same
+from image_folders import make_faulty_copy, save_jpeg
+from loader_epochs import NUM_EPOCHS, assert_equal_to_torch, generator_state, outcomes, run_epochs
 from native_steps import state_that_draws
 from parity_recipes import HAS_FAST_BLUR, HAS_FAST_BLUR_V2
-from PIL import Image
 from torch.utils.data import Subset
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
@@ -23,43 +22,6 @@ from torchvision.transforms import v2
 
 import fastload
 from fastload._iteration.native._maker import NativeMaker
-
-
-def assert_equal_to_torch(dataset: Any, **arguments: Any) -> list[Any]:
-    """Compares whole epochs, and returns their batches."""
-    if "batch_sampler" not in arguments:
-        arguments = {"batch_size": 6, "shuffle": True, **arguments}
-    theirs, mine = (run_epochs(kind, dataset, **arguments) for kind in LOADERS)
-    assert mine.loader.explain().startswith("native"), mine.loader.explain()
-    assert_epochs_equal(theirs, mine)
-    return [batch for epoch in mine.epochs for batch in epoch]
-
-
-@pytest.mark.parametrize("drop_last", [False, True])
-@pytest.mark.parametrize(
-    ("num_workers", "persistent_workers"),
-    [(0, False), (1, False), (1, True), (2, False), (2, True), (4, False), (4, True)],
-)
-def test_training_equals_torch_for_any_number_of_workers(
-    clean_folder: Path, num_workers: int, persistent_workers: bool, drop_last: bool
-) -> None:
-    dataset = ImageFolder(str(clean_folder), recipes.training(48))
-    batches = assert_equal_to_torch(
-        dataset, num_workers=num_workers, persistent_workers=persistent_workers, drop_last=drop_last
-    )
-    images = {batch[1][0][-1] for batch in batches}
-    assert len(images) == len(batches)  # no two are alike: they are random
-
-
-@pytest.mark.parametrize("num_workers", [0, 1, 2, 4])
-def test_training_equals_torch_where_pillow_decodes_a_part(mixed_folder: Path, num_workers: int) -> None:
-    assert_equal_to_torch(ImageFolder(str(mixed_folder), recipes.training(56)), num_workers=num_workers, batch_size=3)
-
-
-@pytest.mark.parametrize("num_workers", [0, 2, 4])
-def test_training_equals_torch_on_real_photographs(corpora: Path, num_workers: int) -> None:
-    dataset = ImageFolder(str(corpora / "imagenet64"), recipes.training())
-    assert_equal_to_torch(dataset, num_workers=num_workers)
 
 
 def changed(transform: Any, **attributes: Any) -> Any:
@@ -87,8 +49,7 @@ def test_attributes_set_later_mean_what_they_mean_in_torch(clean_folder: Path, s
     """With a size of one side torch makes the shorter side, a square or an error, differently in each class."""
     ends = [] if len(steps) > 1 else [transforms.PILToTensor()]
     dataset = ImageFolder(str(clean_folder), transforms.Compose([*steps, *ends]))
-    theirs, mine = (run_epochs(kind, dataset, 1, batch_size=1) for kind in LOADERS)
-    assert_epochs_equal(theirs, mine)
+    assert_equal_to_torch(dataset, 1, verdict=None, batch_size=1)
 
 
 EDGE_RECIPES = {
@@ -125,10 +86,9 @@ def test_draws_at_the_upper_edge_of_their_range_equal_torchs(clean_folder: Path,
         loader = kind(dataset, batch_size=4, generator=torch.Generator())
         if kind is fastload.DataLoader and recipe not in BLURS_LEFT_TO_TORCH:
             assert loader.explain().startswith("native"), loader.explain()
-        return list(outcomes(loader)), generator_state()
+        return outcomes(loader), generator_state()
 
-    theirs, mine = map(run, LOADERS)
-    assert mine == theirs
+    assert_same(run)
 
 
 def test_a_seed_whose_first_draw_is_at_the_upper_edge_equals_torchs(clean_folder: Path) -> None:
@@ -139,10 +99,9 @@ def test_a_seed_whose_first_draw_is_at_the_upper_edge_equals_torchs(clean_folder
 
     def run(kind: Any) -> Any:
         torch.manual_seed(988319)  # 2^24 - 3
-        return list(outcomes(kind(dataset, batch_size=1, generator=torch.Generator()))), generator_state()
+        return outcomes(kind(dataset, batch_size=1, generator=torch.Generator())), generator_state()
 
-    theirs, mine = map(run, LOADERS)
-    assert mine == theirs
+    assert_same(run)
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
@@ -154,23 +113,12 @@ def test_a_generator_of_the_users_gives_torchs_batches(clean_folder: Path, num_w
         epochs = run_epochs(kind, dataset, batch_size=6, shuffle=True, num_workers=num_workers, generator=generator)
         return epochs.epochs, epochs.states, generator.get_state().tolist()
 
-    theirs, mine = map(run, LOADERS)
-    assert mine == theirs
+    assert_same(run)
 
 
 @pytest.fixture
 def faulty_folder(clean_folder: Path, tmp_path: Path) -> Path:
-    """Makes clean files between some that fail at each stage: missing, no image, truncated."""
-    root = tmp_path / "faulty"
-    shutil.copytree(clean_folder, root)
-    paths = sorted(root.rglob("*.JPEG"))
-    paths[3].write_bytes(b"not an image")
-    paths[8].write_bytes(paths[8].read_bytes()[:-300])
-    paths[13].write_bytes(b"")
-    with Image.open(paths[17]) as image:
-        image.convert("CMYK").save(paths[17], "JPEG")
-    paths[17].write_bytes(paths[17].read_bytes()[:-100])
-    return root
+    return make_faulty_copy(clean_folder, tmp_path / "faulty")
 
 
 @pytest.mark.parametrize("batch_size", [2, 5])
@@ -188,25 +136,26 @@ def test_batches_after_a_failed_one_equal_torchs(
         persistent_workers=persistent_workers,
         batch_size=batch_size,
         prefetch_factor=3 if num_workers else None,
-    )
-    assert batches.count("OSError") >= 2 * NUM_EPOCHS
+        shuffle=True,
+    ).batches
+    assert batches.count(FileNotFoundError) + batches.count(OSError) >= 2 * NUM_EPOCHS
 
 
 @pytest.mark.parametrize("num_workers", [0, 1, 2])
 def test_draws_before_an_index_out_of_range_count_as_in_torch(clean_folder: Path, num_workers: int) -> None:
     dataset = ImageFolder(str(clean_folder), recipes.training(40))
     order = [0, 1, 2, 3, 99, 5, 6, 7, 8, -30, 10, 11, 12, 13, 14]
-    batches = assert_equal_to_torch(dataset, num_workers=num_workers, batch_size=3, sampler=order, shuffle=False)
-    assert batches.count("IndexError") == 2 * NUM_EPOCHS
+    batches = assert_equal_to_torch(dataset, num_workers=num_workers, batch_size=3, sampler=order).batches
+    assert batches.count(IndexError) == 2 * NUM_EPOCHS
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_draws_before_an_index_that_is_none_count_as_in_torch(clean_folder: Path, num_workers: int) -> None:
     dataset = ImageFolder(str(clean_folder), recipes.training(40))
     order = [[0, 1, "two"], [3, 4], [5, 2**70, 6], [99, "seven"], [8, 9], [10, 1.5]]
-    batches = assert_equal_to_torch(dataset, num_workers=num_workers, batch_sampler=order)
-    assert batches.count("IndexError") == 2 * NUM_EPOCHS
-    assert batches.count("TypeError") == 2 * NUM_EPOCHS
+    batches = assert_equal_to_torch(dataset, num_workers=num_workers, batch_sampler=order).batches
+    assert batches.count(IndexError) == 2 * NUM_EPOCHS
+    assert batches.count(TypeError) == 2 * NUM_EPOCHS
 
 
 @pytest.mark.parametrize("num_workers", [0, 1])
@@ -214,7 +163,7 @@ def test_a_subset_of_a_subset_finds_a_bad_index_before_it_loads(clean_folder: Pa
     dataset = Subset(ImageFolder(str(clean_folder), recipes.training(40)), range(12))
     for order in ([0, 1, 99, 3, 4, 5, -30, 7, 8], [0, 1, 2, 3, 4, 5]):
         for nested in (dataset, Subset(dataset, range(10))):
-            assert_equal_to_torch(nested, num_workers=num_workers, batch_size=3, sampler=order, shuffle=False)
+            assert_equal_to_torch(nested, num_workers=num_workers, batch_size=3, sampler=order)
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
@@ -226,9 +175,7 @@ def test_a_subset_of_a_subset_finds_a_bad_index_first_where_python_ends_the_samp
     order = [0, 1, 99, 3, 4, 5, -30, 7, 8]
     for nested in (dataset, Subset(dataset, range(10))):
         arguments = {"batch_size": 3, "sampler": order, "num_workers": num_workers}
-        theirs, mine = (run_epochs(kind, nested, **arguments) for kind in LOADERS)
-        assert mine.loader.explain().startswith("partly native")
-        assert_epochs_equal(theirs, mine)
+        assert_equal_to_torch(nested, verdict="partly native", **arguments)
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
@@ -243,9 +190,9 @@ def test_an_image_that_is_damaged_and_too_small_is_damaged_first(tmp_path: Path,
         [transforms.RandomHorizontalFlip(), transforms.RandomCrop(40), transforms.ToTensor()]
     )
     dataset = ImageFolder(str(tmp_path), flip_and_crop)
-    batches = assert_equal_to_torch(dataset, num_workers=num_workers, batch_size=2, shuffle=False)
-    assert batches[:4] == ["ValueError", batches[1], "OSError", batches[3]]
-    assert not isinstance(batches[1], str)
+    batches = assert_equal_to_torch(dataset, num_workers=num_workers, batch_size=2).batches
+    assert batches[:4] == [ValueError, batches[1], OSError, batches[3]]
+    assert not isinstance(batches[1], type)
 
 
 @pytest.mark.parametrize("num_workers", [1, 2, 3])
@@ -258,11 +205,10 @@ def test_a_persistent_epoch_that_was_left_early_has_drawn_as_torch_has(
     def run(kind: Any) -> Any:
         torch.manual_seed(3)
         loader = kind(dataset, batch_size=2, num_workers=num_workers, persistent_workers=True)
-        first = list(itertools.islice(outcomes(loader), steps))
-        return first, list(outcomes(loader)), list(outcomes(loader)), generator_state()
+        first = outcomes(loader, steps)
+        return first, outcomes(loader), outcomes(loader), generator_state()
 
-    theirs, mine = map(run, LOADERS)
-    assert mine == theirs
+    assert_same(run)
 
 
 def test_without_workers_user_code_between_batches_shares_the_generator_as_in_torch(clean_folder: Path) -> None:
@@ -275,8 +221,7 @@ def test_without_workers_user_code_between_batches_shares_the_generator_as_in_to
             found.append((recipes.bytes_of([(images, labels)]), torch.randn(3).tolist(), torch.rand(2).tolist()))
         return found, generator_state()
 
-    theirs, mine = map(run, LOADERS)
-    assert mine == theirs
+    assert_same(run)
 
 
 def test_with_workers_the_processs_generator_is_left_alone(clean_folder: Path) -> None:
@@ -289,8 +234,8 @@ def test_with_workers_the_processs_generator_is_left_alone(clean_folder: Path) -
 
 def test_an_epoch_of_evaluation_takes_no_numbers_and_needs_no_order(clean_folder: Path) -> None:
     dataset = ImageFolder(str(clean_folder), recipes.evaluation(40, 32))
-    assert_equal_to_torch(dataset, num_workers=0)
-    assert_equal_to_torch(dataset, num_workers=3, persistent_workers=True)
+    assert_equal_to_torch(dataset, num_workers=0, shuffle=True, batch_size=6)
+    assert_equal_to_torch(dataset, num_workers=3, persistent_workers=True, shuffle=True, batch_size=6)
 
 
 class Interrupt(BaseException):
@@ -303,7 +248,7 @@ def test_an_interrupt_while_batches_begin_anew_costs_no_later_batch_its_numbers(
 ) -> None:
     dataset = ImageFolder(str(faulty_folder), recipes.training(40))
     arguments = {"num_workers": 1, "batch_size": 2, "prefetch_factor": 3, "persistent_workers": persistent_workers}
-    expected = run_epochs(LOADERS[0], dataset, 2, shuffle=True, **arguments)
+    expected = run_epochs(torch.utils.data.DataLoader, dataset, 2, shuffle=True, **arguments)
     torch.manual_seed(3)
     loader = fastload.DataLoader(dataset, shuffle=True, **arguments)
     redo = NativeMaker._redo_after_failed
@@ -319,11 +264,12 @@ def test_an_interrupt_while_batches_begin_anew_costs_no_later_batch_its_numbers(
         iterator, found = iter(loader), []
         while True:
             try:
-                found += [next(outcomes(iterator))]
+                step = outcomes(iterator, 1)
             except Interrupt:
                 continue  # the batch that failed is still at hand, and its error comes with the next call
-            except StopIteration:
+            if not step:
                 break
+            found += step
         assert found == batches
         assert generator_state() == state
 
@@ -342,7 +288,7 @@ def test_a_loader_closed_before_batches_begin_anew_says_so(
 
     monkeypatch.setattr(NativeMaker, "_redo_after_failed", close_and_redo)
     iterator = iter(loader)
-    next(iterator)
+    next(iterator), next(iterator)
     with pytest.raises(fastload.SampleError):
         next(iterator)
     with pytest.raises(fastload.LoaderClosedError):

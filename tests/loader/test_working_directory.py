@@ -92,12 +92,11 @@ def batches(kind: Any, dataset: str, moment: str, num_workers: int, places: tupl
     return found
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def _back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path.cwd())  # undone after the test
 
 
-@pytest.mark.usefixtures("_back")
 @pytest.mark.parametrize("num_workers", [0, 1])
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("dataset", DATASETS)
@@ -109,7 +108,6 @@ def test_relative_paths_are_looked_up_where_torch_does(
     )
 
 
-@pytest.mark.usefixtures("_back")
 @pytest.mark.parametrize("dataset", ["with a Python part", "of images"])
 def test_native_code_keeps_the_directory_where_a_thread_can_have_none(
     places: tuple[Path, Path], dataset: str, monkeypatch: pytest.MonkeyPatch
@@ -120,7 +118,6 @@ def test_native_code_keeps_the_directory_where_a_thread_can_have_none(
         assert batches(fastload.DataLoader, dataset, moment, 1, places) == expected
 
 
-@pytest.mark.usefixtures("_back")
 @pytest.mark.parametrize("dataset", ["torchvision's", "in Python"])
 def test_persistent_workers_stay_where_they_began(places: tuple[Path, Path], dataset: str) -> None:
     def run(kind: Any) -> list[bytes]:
@@ -148,7 +145,6 @@ class Moving(Dataset[str]):
         return os.fspath(Path.cwd())
 
 
-@pytest.mark.usefixtures("_back")
 def test_a_workers_directory_is_its_own(places: tuple[Path, Path]) -> None:
     def run(kind: Any) -> tuple[list[str], str]:
         os.chdir(places[0])
@@ -159,7 +155,6 @@ def test_a_workers_directory_is_its_own(places: tuple[Path, Path]) -> None:
     assert run(DataLoader) == run(fastload.DataLoader) == ([str(places[0] / "images")] * 2, str(places[1]))
 
 
-@pytest.mark.usefixtures("_back")
 def test_a_program_is_where_it_was_when_workers_go_elsewhere(places: tuple[Path, Path]) -> None:
     """Programs that a worker starts are where the worker is."""
 
@@ -182,7 +177,6 @@ class Asking(Dataset[str]):
         return subprocess.run(["pwd", "-P"], check=True, capture_output=True, text=True).stdout.strip()
 
 
-@pytest.mark.usefixtures("_back")
 @pytest.mark.parametrize("dataset", ["torchvision's", "with a Python part"])
 def test_an_error_tells_what_is_in_the_file_that_was_meant(tmp_path: Path, dataset: str) -> None:
     (tmp_path / "images" / "a").mkdir(parents=True)
@@ -195,7 +189,6 @@ def test_an_error_tells_what_is_in_the_file_that_was_meant(tmp_path: Path, datas
     assert raised.value.path == "images/a/1.jpg"
 
 
-@pytest.mark.usefixtures("_back")
 def test_a_missing_file_is_missing_in_the_directory_of_iter(places: tuple[Path, Path], tmp_path: Path) -> None:
     os.chdir(places[0])
     dataset = ImageFolder("images", recipes.evaluation(40, 32))

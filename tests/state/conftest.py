@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 import resumed_runs
-from image_folders import make_clean_folder, make_mixed_folder
+from image_folders import make_clean_folder, make_faulty_copy, make_mixed_folder
 
 
 @pytest.fixture(scope="session")
@@ -24,11 +23,4 @@ def mixed_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def faulty_folder(folder: Path, tmp_path: Path) -> Path:
-    """Adds files that fail: no image, truncated, empty."""
-    root = tmp_path / "faulty"
-    shutil.copytree(folder, root)
-    paths = sorted(root.rglob("*.JPEG"))
-    paths[4].write_bytes(b"not an image")
-    paths[10].write_bytes(paths[10].read_bytes()[:-300])
-    paths[16].write_bytes(b"")
-    return root
+    return make_faulty_copy(folder, tmp_path / "faulty")

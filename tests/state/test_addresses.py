@@ -197,7 +197,7 @@ def test_a_batch_that_fails_counts(by_state: bool, faulty_folder: Path) -> None:
     iterator = iter(loader)
     state = loader.state_dict() if by_state else None
     outcomes = [outcome_of(iterator) for _ in range(len(loader))]
-    assert outcomes.count("SampleError") == 3
+    assert outcomes.count("SampleError") == 4
     for step, stop in ((0, 4), (2, 6), (5, None)):
         part = iter(loader.at(state=state, step=step, stop=stop) if by_state else loader.at(0, step, stop))
         expected = outcomes[step:stop]
