@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from torchvision import transforms
 
-from fastload.transforms._first_steps import NoFirstStepsError, first_steps_of, hash_of, size_behind
+from fastload.transforms._first_steps import NoFirstStepsError, first_steps_of, hash_of, size_after
 from fastload.transforms._lowering import lower_transform
 
 RESIZE = transforms.Resize(40)
@@ -58,8 +58,8 @@ def test_there_are_no_first_steps_if_images_keep_their_files_sizes(views: Any, w
 
 
 def test_the_size_after_first_steps_is_known_if_it_depends_on_no_image() -> None:
-    assert size_behind(first_steps_of([lowered(RESIZE, transforms.CenterCrop((32, 30)), TO_TENSOR)])) == (32, 30)
-    assert size_behind(first_steps_of([lowered(RESIZE, transforms.RandomCrop(32), TO_TENSOR)])) is None
+    assert size_after(first_steps_of([lowered(RESIZE, transforms.CenterCrop((32, 30)), TO_TENSOR)])) == (32, 30)
+    assert size_after(first_steps_of([lowered(RESIZE, transforms.RandomCrop(32), TO_TENSOR)])) is None
 
 
 def test_the_hash_covers_every_argument_and_the_surroundings() -> None:
