@@ -1,5 +1,4 @@
-// The functions of the CUDA runtime and driver that fastload or its tests call, as CUDA 12 and 13 have them. Two
-// libraries have them: the fake runtime, and the fibers of tests/cpp/device_order.
+// The functions of the CUDA runtime and driver that fastload or its tests call, as CUDA 12 and 13 have them.
 #pragma once
 
 #include <cstddef>
