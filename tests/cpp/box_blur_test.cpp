@@ -83,57 +83,6 @@ TEST_CASE(box_weights_add_up_to_one_or_little_less) {
     CHECK(widest.weight * 131071U + 2 * widest.edge_weight <= 1U << 24);
 }
 
-// Pass by pass, a box with fractional ends has the Gaussian's variance divided by the number of passes.
-TEST_CASE(gaussian_box_radius_has_the_variance_of_the_gaussian) {
-    CHECK_EQUAL(gaussian_box_radius(0.0F, 3), 0.0F);
-    for (const float sigma : {0.1F, 0.5F, 1.0F, 1.5F, 4.0F, 20.0F, 100.0F}) {
-        const double radius = static_cast<double>(gaussian_box_radius(sigma, 3));
-        const double whole = std::floor(radius);
-        const double end = (radius - whole) * (whole + 1.0) * (whole + 1.0);
-        const double variance = (whole * (whole + 1.0) * (2.0 * whole + 1.0) / 3.0 + 2.0 * end) / (2.0 * radius + 1.0);
-        const double wanted = static_cast<double>(sigma) * static_cast<double>(sigma) / 3.0;
-        CHECK(std::fabs(variance - wanted) < 1e-3 * wanted);
-    }
-}
-
-// A blur of the rows equals one of the columns of the transposed image, around the groups of lines.
-TEST_CASE(box_blur_of_columns_equals_the_blur_of_transposed_rows) {
-    for (const std::int32_t width : {1, 9, 63, 64, 65, 130}) {
-        for (const std::int32_t height : {1, 8, 67}) {
-            const auto count = static_cast<std::size_t>(width) * static_cast<std::size_t>(height);
-            Pixels image = random_pixels(count, 3);
-            Pixels transposed(count);
-            for (std::size_t i = 0; i < count; ++i) {
-                const std::size_t x = i % static_cast<std::size_t>(width);
-                const std::size_t y = i / static_cast<std::size_t>(width);
-                transposed[x * static_cast<std::size_t>(height) + y] = image[i];
-            }
-            Pixels of_rows(count);
-            Pixels of_columns(count);
-            const auto view = [](Pixels& pixels, std::int32_t columns, std::int32_t rows) {
-                return PlanarImageView{
-                    {pixels.data(), pixels.data(), pixels.data()}, static_cast<std::size_t>(columns), columns, rows};
-            };
-            AlignedBuffer scratch;
-            CHECK(box_blur(2.5F, 0.0F, 2, box_blur_scalar, view(image, width, height), view(of_rows, width, height),
-                           &scratch)
-                      .is_ok());
-            CHECK(box_blur(0.0F, 2.5F, 2, box_blur_scalar, view(transposed, height, width),
-                           view(of_columns, height, width), &scratch)
-                      .is_ok());
-            int differences = 0;
-            for (std::size_t i = 0; i < count; ++i) {
-                const std::size_t x = i % static_cast<std::size_t>(width);
-                const std::size_t y = i / static_cast<std::size_t>(width);
-                differences += of_rows[i] != of_columns[x * static_cast<std::size_t>(height) + y];
-            }
-            CHECK_EQUAL(differences, 0);
-            CHECK(Pixels(of_rows.begin(), of_rows.begin() + width) ==
-                  blurred(blurred(Pixels(image.begin(), image.begin() + width), box_weights(2.5F)), box_weights(2.5F)));
-        }
-    }
-}
-
 TEST_CASE(blurs_check_their_radii) {
     BoxBlur box;
     CHECK(box.check().empty());

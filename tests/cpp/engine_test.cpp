@@ -111,7 +111,9 @@ SampleSource scripted_source() {
 // Memory of one batch, as a consumer would own it.
 using BatchBytes = std::shared_ptr<std::vector<std::uint8_t>>;
 
-BatchBytes submit(DrawLane& lane, const std::vector<std::int64_t>& indices) {
+using Indices = std::vector<std::int64_t>;
+
+BatchBytes submit(DrawLane& lane, const Indices& indices) {
     auto bytes = std::make_shared<std::vector<std::uint8_t>>(indices.size() * kSampleBytes);
     std::uint8_t* const images = bytes->data();
     lane.submit({indices.data(), indices.size()}, {&images, 1}, bytes);
@@ -139,6 +141,19 @@ bool is_filled_with(const std::vector<std::uint8_t>& bytes, const std::vector<st
     return true;
 }
 
+// An engine with one lane, closed at the end.
+struct Loader {
+    Engine engine;
+    const std::shared_ptr<DrawLane> lane = engine.open_lane(scripted_source());
+
+    Loader(std::size_t num_threads, Script& script) : engine(num_threads, factory_of(script)) {}
+    ~Loader() { CHECK(engine.close(milliseconds(5000))); }
+    BatchBytes submit(const Indices& indices) { return fastload::submit(*lane, indices); }
+    std::shared_ptr<BatchSlot> next() { return fastload::next(*lane); }
+    WaitResult wait(PendingSample* sample) { return lane->wait(milliseconds(5000), sample); }
+    EngineCounters counters() const { return engine.core().stats().snapshot(); }
+};
+
 // A sample as the reference decoder returns it: an image of one pixel, which lives longer than the call.
 PendingSample with_pixel(PendingSample sample, const std::uint8_t* pixel) {
     sample.pixels = {pixel, 3, 1, 1};
@@ -157,18 +172,16 @@ TEST_CASE(engine_reads_more_files_or_records_at_a_time_than_it_has_threads_where
         Script script;
         script.read_time = milliseconds(5);
         script.are_records_read = are_records_read;
-        Engine engine(2, factory_of(script));
-        const std::shared_ptr<DrawLane> lane = engine.open_lane(scripted_source());
-        std::vector<std::vector<std::int64_t>> batches;
+        Loader loader(2, script);
+        std::vector<Indices> batches;
         std::vector<BatchBytes> bytes;
         for (std::int64_t first = 0; first < 200; first += 10) {
-            std::vector<std::int64_t> indices;
-            for (std::int64_t i = first; i < first + 10; ++i) indices.push_back(i);
-            bytes.push_back(submit(*lane, indices));
-            batches.push_back(std::move(indices));
+            batches.emplace_back();
+            for (std::int64_t i = first; i < first + 10; ++i) batches.back().push_back(i);
+            bytes.push_back(loader.submit(batches.back()));
         }
         for (std::size_t k = 0; k < batches.size(); ++k) {
-            CHECK(next(*lane) != nullptr);
+            CHECK(loader.next() != nullptr);
             CHECK(is_filled_with(*bytes[k], batches[k]));
         }
         CHECK_EQUAL(script.num_read.load(), 200);
@@ -178,10 +191,9 @@ TEST_CASE(engine_reads_more_files_or_records_at_a_time_than_it_has_threads_where
 
 TEST_CASE(engine_has_no_readers_where_reads_are_quick) {
     Script script;
-    Engine engine(2, factory_of(script));
-    const std::shared_ptr<DrawLane> lane = engine.open_lane(scripted_source());
-    const BatchBytes bytes = submit(*lane, std::vector<std::int64_t>(100, 1));
-    CHECK(next(*lane) != nullptr);
+    Loader loader(2, script);
+    const BatchBytes bytes = loader.submit(Indices(100, 1));
+    CHECK(loader.next() != nullptr);
     CHECK_EQUAL(script.num_read.load(), 100);
     CHECK(script.num_made <= 2);
 }
@@ -189,67 +201,61 @@ TEST_CASE(engine_has_no_readers_where_reads_are_quick) {
 TEST_CASE(engine_that_is_closed_while_readers_read_ends_all_its_threads) {
     Script script;
     script.read_time = milliseconds(5);
-    Engine engine(2, factory_of(script));
-    const std::shared_ptr<DrawLane> lane = engine.open_lane(scripted_source());
-    const BatchBytes bytes = submit(*lane, std::vector<std::int64_t>(1000, 1));
+    Loader loader(2, script);
+    const BatchBytes bytes = loader.submit(Indices(1000, 1));
     wait_until(script.num_read, 50);
-    CHECK(engine.close(milliseconds(2000)));
+    CHECK(loader.engine.close(milliseconds(2000)));
     CHECK(script.num_read < 1000);
 }
 
 TEST_CASE(engine_delivers_filled_batches_in_order_for_any_number_of_threads) {
     for (const std::size_t num_threads : {0U, 1U, 2U, 8U}) {
         Script script;
-        Engine engine(num_threads, factory_of(script));
-        const std::shared_ptr<DrawLane> lane = engine.open_lane(scripted_source());
-        std::vector<std::vector<std::int64_t>> batches;
+        Loader loader(num_threads, script);
+        std::vector<Indices> batches;
+        std::vector<BatchBytes> memory;
         for (std::int64_t batch = 0; batch < 20; ++batch) {
             batches.push_back({3 * batch, 3 * batch + 1, 3 * batch + 2});
+            memory.push_back(loader.submit(batches.back()));
         }
-        std::vector<BatchBytes> memory;
-        for (const auto& indices : batches) memory.push_back(submit(*lane, indices));
         for (std::size_t batch = 0; batch < batches.size(); ++batch) {
-            const std::shared_ptr<BatchSlot> slot = next(*lane);
+            const std::shared_ptr<BatchSlot> slot = loader.next();
             CHECK(slot != nullptr && slot->sample_indices == batches[batch]);
             CHECK(is_filled_with(*memory[batch], batches[batch]));
-            lane->recycle(slot);
+            loader.lane->recycle(slot);
         }
         PendingSample unused;
-        CHECK(lane->wait(milliseconds(1), &unused) == WaitResult::kNothingInFlight);
-        lane->cancel();  // loses nothing
-        CHECK(lane->wait(milliseconds(1), &unused) == WaitResult::kNothingInFlight);
-        const EngineCounters counters = engine.core().stats().snapshot();
+        CHECK(loader.wait(&unused) == WaitResult::kNothingInFlight);
+        loader.lane->cancel();  // loses nothing
+        CHECK(loader.wait(&unused) == WaitResult::kNothingInFlight);
+        const EngineCounters counters = loader.counters();
         CHECK_EQUAL(counters.samples_native, 60U);
         CHECK_EQUAL(counters.batches_delivered, 20U);
-        CHECK(engine.close(milliseconds(5000)));
     }
 }
 
 TEST_CASE(engine_reports_the_first_error_by_position_and_goes_on) {
     Script script;
     script.fail_from = 100;
-    Engine engine(4, factory_of(script));
-    const std::shared_ptr<DrawLane> lane = engine.open_lane(scripted_source());
-    submit(*lane, {1, 105, 2, 103, 101});
-    const BatchBytes good = submit(*lane, {4, 5});
-    const std::shared_ptr<BatchSlot> failed = next(*lane);
+    Loader loader(4, script);
+    loader.submit({1, 105, 2, 103, 101});
+    const BatchBytes good = loader.submit({4, 5});
+    const std::shared_ptr<BatchSlot> failed = loader.next();
     CHECK(failed->first_error() != nullptr);
     CHECK_EQUAL(failed->first_error()->position, 1U);
     CHECK_EQUAL(failed->first_error()->sample_index, 105);
     CHECK_EQUAL(failed->first_error()->status.system_errno, 5);
-    const std::shared_ptr<BatchSlot> following = next(*lane);
+    const std::shared_ptr<BatchSlot> following = loader.next();
     CHECK(following->first_error() == nullptr);
     CHECK(is_filled_with(*good, {4, 5}));
-    CHECK(engine.close(milliseconds(5000)));
 }
 
 TEST_CASE(engine_passes_samples_to_the_reference_decoder_and_takes_its_pixels) {
     Script script;
     script.fallback_every = 2;
-    Engine engine(3, factory_of(script));
-    const std::shared_ptr<DrawLane> lane = engine.open_lane(scripted_source());
-    std::thread decoder([&engine] {
-        while (std::optional<PendingSample> sample = engine.core().fallback().wait()) {
+    Loader loader(3, script);
+    std::thread decoder([&loader] {
+        while (std::optional<PendingSample> sample = loader.engine.core().fallback().wait()) {
             const std::int64_t index = sample->slot->sample_indices[sample->position];
             if (index == 6) {
                 sample->lane->fail(*sample, Status::irregular("refused", 0), nullptr);
@@ -259,33 +265,18 @@ TEST_CASE(engine_passes_samples_to_the_reference_decoder_and_takes_its_pixels) {
             sample->lane->complete(with_pixel(*sample, &pixel));
         }
     });
-    const BatchBytes first = submit(*lane, {1, 2, 3, 4});
-    submit(*lane, {5, 6});
-    CHECK(next(*lane)->first_error() == nullptr);
+    const BatchBytes first = loader.submit({1, 2, 3, 4});
+    loader.submit({5, 6});
+    CHECK(loader.next()->first_error() == nullptr);
     CHECK(is_filled_with(*first, {1, 2, 3, 4}));
-    CHECK_EQUAL(next(*lane)->first_error()->sample_index, 6);
-    const EngineCounters counters = engine.core().stats().snapshot();
+    CHECK_EQUAL(loader.next()->first_error()->sample_index, 6);
+    const EngineCounters counters = loader.counters();
     CHECK_EQUAL(counters.samples_native, 3U);
     CHECK_EQUAL(counters.samples_fallback, 2U);
     CHECK_EQUAL(counters.samples_failed, 1U);
     CHECK_EQUAL(counters.fallback_reasons.at("scripted"), 3U);
-    CHECK(engine.close(milliseconds(5000)));
+    CHECK(loader.engine.close(milliseconds(5000)));
     decoder.join();
-}
-
-TEST_CASE(engine_without_threads_hands_the_sample_to_the_caller_and_resumes) {
-    Script script;
-    script.fallback_every = 2;
-    Engine engine(0, factory_of(script));
-    const std::shared_ptr<DrawLane> lane = engine.open_lane(scripted_source());
-    const BatchBytes bytes = submit(*lane, {1, 2, 3});
-    PendingSample sample;
-    CHECK(lane->wait(milliseconds(1000), &sample) == WaitResult::kNeedsPython);
-    CHECK_EQUAL(sample.position, 1U);
-    const std::uint8_t pixel = 2;
-    lane->complete(with_pixel(sample, &pixel));
-    CHECK(lane->wait(milliseconds(1000), &sample) == WaitResult::kReady);
-    CHECK(is_filled_with(*bytes, {1, 2, 3}));
 }
 
 TEST_CASE(cancel_returns_at_once_and_memory_lives_until_the_thread_has_left) {
@@ -337,20 +328,14 @@ TEST_CASE(a_lane_opened_after_close_refuses_its_batches) {
 TEST_CASE(a_thread_that_throws_becomes_a_fault_of_every_wait_and_close_returns) {
     Script script;
     script.fail_making_worker = 0;
-    Engine engine(1, factory_of(script));
-    const std::shared_ptr<DrawLane> lane = engine.open_lane(scripted_source());
-    submit(*lane, {1});
+    Loader loader(1, script);
+    loader.submit({1});
     PendingSample unused;
-    WaitResult result = WaitResult::kTimedOut;
-    for (int attempt = 0; attempt < 100 && result == WaitResult::kTimedOut; ++attempt) {
-        result = lane->wait(milliseconds(50), &unused);
-    }
-    CHECK(result == WaitResult::kFault);
-    CHECK(lane->fault().code == StatusCode::kOutOfMemory);
-    const std::shared_ptr<DrawLane> later = engine.open_lane(scripted_source());
+    CHECK(loader.wait(&unused) == WaitResult::kFault);
+    CHECK(loader.lane->fault().code == StatusCode::kOutOfMemory);
+    const std::shared_ptr<DrawLane> later = loader.engine.open_lane(scripted_source());
     submit(*later, {1});
     CHECK(later->wait(milliseconds(5000), &unused) == WaitResult::kFault);
-    CHECK(engine.close(milliseconds(5000)));
 }
 
 TEST_CASE(destroying_the_engine_wakes_a_waiting_consumer_and_its_threads) {
@@ -390,24 +375,20 @@ TEST_CASE(dropping_a_thousand_lanes_leaves_nothing_behind) {
 
 TEST_CASE(slots_are_reused_once_recycled) {
     Script script;
-    Engine engine(1, factory_of(script));
-    const std::shared_ptr<DrawLane> lane = engine.open_lane(scripted_source());
-    submit(*lane, {1});
-    std::shared_ptr<BatchSlot> slot = next(*lane);
+    Loader loader(1, script);
+    loader.submit({1});
+    std::shared_ptr<BatchSlot> slot = loader.next();
     const BatchSlot* const address = slot.get();
-    lane->recycle(std::move(slot));
-    submit(*lane, {2});
-    CHECK(next(*lane).get() == address);
-    CHECK(engine.close(milliseconds(5000)));
+    loader.lane->recycle(std::move(slot));
+    loader.submit({2});
+    CHECK(loader.next().get() == address);
 }
 
 TEST_CASE(an_empty_batch_is_ready_at_once) {
     Script script;
-    Engine engine(1, factory_of(script));
-    const std::shared_ptr<DrawLane> lane = engine.open_lane(scripted_source());
-    submit(*lane, {});
-    CHECK(next(*lane) != nullptr);
-    CHECK(engine.close(milliseconds(5000)));
+    Loader loader(1, script);
+    loader.submit({});
+    CHECK(loader.next() != nullptr);
 }
 
 TEST_CASE(buffer_pool_reuses_a_buffer_only_after_its_last_owner_is_gone) {
@@ -558,43 +539,39 @@ TEST_CASE(a_cancelled_sample_is_not_a_failed_one) {
     Script script;
     script.is_gate_closed = true;
     script.fail_from = 0;
-    Engine engine(1, factory_of(script));
-    const std::shared_ptr<DrawLane> lane = engine.open_lane(scripted_source());
-    submit(*lane, {1});
+    Loader loader(1, script);
+    loader.submit({1});
     wait_until(script.num_at_gate, 1);
-    lane->cancel();
+    loader.lane->cancel();
     script.is_gate_closed = false;
-    CHECK(engine.close(milliseconds(5000)));
-    CHECK_EQUAL(engine.core().stats().snapshot().samples_failed, 0U);
+    CHECK(loader.engine.close(milliseconds(5000)));
+    CHECK_EQUAL(loader.counters().samples_failed, 0U);
 }
 
-TEST_CASE(a_sample_the_caller_dropped_is_handed_out_again) {
+TEST_CASE(engine_without_threads_hands_the_sample_to_the_caller_until_it_is_complete) {
     Script script;
     script.fallback_every = 2;
-    Engine engine(0, factory_of(script));
-    const std::shared_ptr<DrawLane> lane = engine.open_lane(scripted_source());
-    const BatchBytes bytes = submit(*lane, {1, 2});
+    Loader loader(0, script);
+    const BatchBytes bytes = loader.submit({1, 2, 3});
     PendingSample sample;
-    CHECK(lane->wait(milliseconds(1000), &sample) == WaitResult::kNeedsPython);
+    CHECK(loader.wait(&sample) == WaitResult::kNeedsPython);
     sample = {};  // an interrupt came before it could be decoded
-    CHECK(lane->wait(milliseconds(1000), &sample) == WaitResult::kNeedsPython);
+    CHECK(loader.wait(&sample) == WaitResult::kNeedsPython);
     CHECK_EQUAL(sample.position, 1U);
     const std::uint8_t pixel = 2;
-    lane->complete(with_pixel(sample, &pixel));
-    CHECK(lane->wait(milliseconds(1000), &sample) == WaitResult::kReady);
-    CHECK(is_filled_with(*bytes, {1, 2}));
+    loader.lane->complete(with_pixel(sample, &pixel));
+    CHECK(loader.wait(&sample) == WaitResult::kReady);
+    CHECK(is_filled_with(*bytes, {1, 2, 3}));
 }
 
 TEST_CASE(a_sample_the_reference_decoder_dropped_fails) {
     Script script;
     script.fallback_every = 2;
-    Engine engine(1, factory_of(script));
-    const std::shared_ptr<DrawLane> lane = engine.open_lane(scripted_source());
-    submit(*lane, {1, 2});
-    const std::optional<PendingSample> sample = engine.core().fallback().wait();
-    lane->drop(*sample);
-    CHECK_EQUAL(next(*lane)->first_error()->position, 1U);
-    CHECK(engine.close(milliseconds(5000)));
+    Loader loader(1, script);
+    loader.submit({1, 2});
+    const std::optional<PendingSample> sample = loader.engine.core().fallback().wait();
+    loader.lane->drop(*sample);
+    CHECK_EQUAL(loader.next()->first_error()->position, 1U);
 }
 
 TEST_CASE(buffer_pool_counts_what_it_holds_also_after_a_failed_allocation) {

@@ -10,7 +10,6 @@
 #include "image/plan/working_image.h"
 #include "image/steps/affine.h"
 #include "image/steps/hue.h"
-#include "image/steps/pad.h"
 #include "image/steps/point_ops.h"
 #include "image/steps/saturation.h"
 #include "image/steps/sharpness.h"
@@ -165,87 +164,6 @@ TEST_CASE(pixel_ops_see_their_window_only) {
     });
 }
 
-TEST_CASE(factor_1_changes_nothing) {
-    for_each_size([](std::int32_t width, std::int32_t height) {
-        const TightImage image(width, height, 3);
-        CHECK(run(Brightness(1.0), image) == image);
-        CHECK(run(Contrast(1.0), image) == image);
-        CHECK(run(Saturation(1.0), image) == image);
-        CHECK(run(Sharpness(1.0), image) == image);
-    });
-}
-
-TEST_CASE(inverting_twice_and_turning_four_times_change_nothing) {
-    for_each_size([](std::int32_t width, std::int32_t height) {
-        const TightImage image(width, height, 4);
-        const Invert invert;
-        CHECK(run(invert, run(invert, image)) == image);
-        const Rotate90 turn;
-        const TightImage half = run(turn, run(turn, image));
-        CHECK(half == run(Rotate180(), image));
-        CHECK(run(turn, half) == run(Rotate270(), image));
-        CHECK(run(turn, run(turn, half)) == image);
-    });
-}
-
-TEST_CASE(a_quarter_turn_goes_against_the_clock) {
-    TightImage image(2, 1);
-    image.view().planes[0][1] = 9;  // the right pixel comes to the top
-    const TightImage turned = run(Rotate90(), image);
-    CHECK_EQUAL(turned.at(0, 0, 0), 9);
-    CHECK_EQUAL(turned.at(0, 0, 1), 0);
-}
-
-TEST_CASE(flipping_vertically_swaps_rows) {
-    for_each_size([](std::int32_t width, std::int32_t height) {
-        TightImage image(width, height, 5);
-        TightImage flipped(width, height);
-        flip_vertically(image.view(), flipped.view());
-        int differences = 0;
-        for (std::int32_t y = 0; y < height; ++y) {
-            for (std::int32_t x = 0; x < width; ++x) {
-                differences += flipped.at(1, x, y) != image.at(1, x, height - 1 - y);
-            }
-        }
-        CHECK_EQUAL(differences, 0);
-    });
-}
-
-TEST_CASE(luma_rounds_half_up_in_16_bits) {
-    TightImage image(3, 1);
-    const PlanarImageView view = image.view();
-    view.planes[0][0] = 255;  // 19595 * 255 / 65536 = 76.2
-    view.planes[1][1] = 255;  // 38470 * 255 / 65536 = 149.7
-    view.planes[2][2] = 255;  // 7471 * 255 / 65536 = 29.07
-    const TightImage gray = run(Grayscale(), image);
-    for (std::size_t plane = 0; plane < 3; ++plane) {
-        CHECK_EQUAL(gray.at(plane, 0, 0), 76);
-        CHECK_EQUAL(gray.at(plane, 1, 0), 150);
-        CHECK_EQUAL(gray.at(plane, 2, 0), 29);
-    }
-}
-
-TEST_CASE(each_channel_has_its_own_part_of_a_table) {
-    PointTable table;
-    CHECK(!table.check().empty());
-    for (std::size_t i = 0; i < 768; ++i) table.table.push_back(static_cast<std::byte>(i / 256 * 10 + i % 256 / 2));
-    CHECK(table.check().empty());
-    const TightImage image(9, 2, 3);
-    const TightImage result = run(table, image);
-    for (std::size_t plane = 0; plane < 3; ++plane) {
-        CHECK_EQUAL(result.at(plane, 8, 1), plane * 10 + image.at(plane, 8, 1) / 2U);
-    }
-}
-
-TEST_CASE(hue_turns_pure_colors_round_the_circle) {
-    TightImage image(1, 1);
-    image.view().planes[0][0] = 255;
-    const TightImage turned = run(Hue(1.0 / 3.0), image);  // by 85 of 255: red to green
-    CHECK_EQUAL(turned.at(0, 0, 0), 0);
-    CHECK_EQUAL(turned.at(1, 0, 0), 255);
-    CHECK_EQUAL(turned.at(2, 0, 0), 0);
-}
-
 TEST_CASE(affine_takes_any_finite_matrix) {
     const TightImage image(33, 9, 6);
     std::mt19937 random(1);
@@ -281,39 +199,6 @@ TEST_CASE(affine_kernels_give_what_the_scalar_one_gives) {
             }
         }
     });
-}
-
-TEST_CASE(affine_fills_what_lies_outside) {
-    Affine op = affine();
-    op.matrix = {1.0, 0.0, 1.0, 0.0, 1.0, 0.0};  // from the right neighbour
-    const TightImage image(4, 2, 6);
-    const TightImage moved = run(op, image);
-    for (std::size_t plane = 0; plane < 3; ++plane) {
-        for (std::int32_t x = 0; x < 3; ++x) CHECK_EQUAL(moved.at(plane, x, 1), image.at(plane, x + 1, 1));
-        CHECK_EQUAL(moved.at(plane, 3, 1), op.fill[plane]);
-    }
-}
-
-TEST_CASE(padding_writes_every_pixel_in_every_mode) {
-    constexpr PaddingMode kModes[] = {PaddingMode::kConstant, PaddingMode::kEdge, PaddingMode::kReflect,
-                                      PaddingMode::kSymmetric};
-    for (const PaddingMode mode : kModes) {
-        for (const std::int32_t side : {1, 2, 3, 9}) {
-            TightImage image(side, 10 - side, 8);
-            TightImage result(side + 11, 10 - side + 20);
-            std::fill_n(result.view().planes[0], (side + 11) * (30 - side), std::uint8_t{0xA5});
-            Padding padding{4, 20, 7, 0, mode, {77, 0, 0}};
-            AlignedBuffer scratch;
-            CHECK(write_padded(image.view(), padding, result.view(), &scratch).is_ok());
-            CHECK_EQUAL(result.at(0, 4, 20), image.at(0, 0, 0));
-            CHECK_EQUAL(result.at(0, 3 + side, 29 - side), image.at(0, side - 1, 9 - side));
-            if (mode == PaddingMode::kConstant) CHECK_EQUAL(result.at(0, 3, 20), 77);
-            if (mode != PaddingMode::kConstant && side > 1) {
-                const std::int32_t shown = mode == PaddingMode::kReflect ? 1 : 0;
-                CHECK_EQUAL(result.at(0, 3, 20), image.at(0, shown, 0));
-            }
-        }
-    }
 }
 
 TEST_CASE(nearest_positions_are_inside_or_none) {

@@ -295,21 +295,6 @@ TEST_CASE(resize_kernels_take_boxes) {
     }
 }
 
-// Halving with the triangle filter: weights 1 3 3 1 over 8 inside, and 3 3 1 over 7 at the border.
-TEST_CASE(resize_plan_computes_the_weights_of_a_halving) {
-    ResizePlan plan;
-    CHECK(plan.prepare({8, 8}, {4, 8}, Interpolation::kBilinear, ResizeOrder::kHorizontalFirst).is_ok());
-    const AxisTaps& taps = *plan.job().horizontal;
-    CHECK_EQUAL(taps.first[0], 0);
-    CHECK_EQUAL(taps.count[0], 3);
-    CHECK_EQUAL(taps.coefficients[0], static_cast<int>(std::lround(3.0 / 7.0 * (1 << 22))));
-    CHECK_EQUAL(taps.coefficients[2], static_cast<int>(std::lround(1.0 / 7.0 * (1 << 22))));
-    CHECK_EQUAL(taps.first[1], 1);
-    CHECK_EQUAL(taps.count[1], 4);
-    CHECK_EQUAL(taps.coefficients[taps.stride], 1 << 19);
-    CHECK_EQUAL(taps.coefficients[taps.stride + 1], 3 << 19);
-}
-
 // The bound that lets kernels add in int32: the worst row of signs times 255, for every size of a small grid and for
 // the largest reductions and enlargements.
 TEST_CASE(resize_weights_keep_sums_inside_int32) {

@@ -1,6 +1,8 @@
 #include "image/plan/transform_plan.h"
 
 #include <cstring>
+#include <deque>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -11,12 +13,19 @@
 #include "image/plan/pixel_record.h"
 #include "image/plan/transform_executor.h"
 #include "image/plan/working_image.h"
+#include "image/steps/affine.h"
 #include "image/steps/apply_op.h"
+#include "image/steps/auto_augment.h"
 #include "image/steps/center_crop.h"
+#include "image/steps/hue.h"
+#include "image/steps/pad.h"
 #include "image/steps/point_ops.h"
+#include "image/steps/random_apply.h"
 #include "image/steps/random_resized_crop.h"
 #include "image/steps/resize.h"
 #include "image/steps/resize_shorter_side.h"
+#include "image/steps/sharpness.h"
+#include "image/steps/transpositions.h"
 #include "kernel_variants.h"
 #include "plan_steps.h"
 #include "test_images.h"
@@ -44,6 +53,51 @@ PlacedStep shorter_side(std::int32_t size, std::optional<std::int32_t> max_size 
     step.size = size;
     step.max_size = max_size;
     return placed(step);
+}
+
+template <typename Op>
+PlacedStep always(const Op& op) {
+    ApplyOp step;
+    step.op = std::make_shared<Op>(op);
+    return placed(step);
+}
+
+// Answers in the order given.
+class ScriptedDraws final : public DrawSource {
+  public:
+    explicit ScriptedDraws(std::deque<std::uint32_t> answers)
+        : DrawSource(UniformRule{}), answers_(std::move(answers)) {}
+    void begin_step(std::uint32_t) noexcept override {}
+    std::uint32_t below(std::uint32_t n) noexcept override { return next_bits24() % n; }
+
+  private:
+    std::uint32_t next_bits24() noexcept override {
+        const std::uint32_t answer = answers_.at(0);
+        answers_.pop_front();
+        return answer;
+    }
+
+    std::deque<std::uint32_t> answers_;
+};
+
+// The operations of a step for these answers.
+std::string words_of(const PlacedStep& step, std::deque<std::uint32_t> answers) {
+    ScriptedDraws draws(std::move(answers));
+    ResolvedTransform resolved;
+    CHECK(make_plan({step})->resolve(&draws, {8, 8}, &resolved).is_ok());
+    std::string words;
+    for (std::size_t i = 0; i < resolved.operations.size(); ++i) words += testing::word_of(resolved, i) + " ";
+    return words;
+}
+
+template <typename Positive, typename Negative>
+std::shared_ptr<PolicyChoice> signed_choice() {
+    PolicyChoice choice;
+    choice.ops = {std::make_shared<Positive>(), std::make_shared<Negative>()};
+    choice.is_signed = true;
+    choice.num_bins = 1;
+    choice.probability = 0.5;
+    return std::make_shared<PolicyChoice>(choice);
 }
 
 std::string problem_of(Steps steps, OutputLayout layout = {}) {
@@ -106,21 +160,42 @@ std::vector<std::uint8_t> run_one_by_one(const Steps& steps, const StripImageVie
 
 TEST_CASE(plan_refuses_arguments_with_a_sentence) {
     check_mentions(problem_of({}), "depends on the size of the source");
-    check_mentions(problem_of({shorter_side(256)}), "depends on the size of the source");
-    check_mentions(problem_of({resize(0, 5)}), "steps[0]: width must be in 1..65535, got 0");
     check_mentions(problem_of({resize(5, 5), crop(5, 65536)}), "steps[1]: height must be in 1..65535, got 65536");
-    check_mentions(problem_of({shorter_side(256, 256)}), "max_size must be greater than size, got 256");
-    check_mentions(problem_of({flip(1.5)}), "probability must be in [0, 1], got 1.5");
     RandomResizedCrop box = sized<RandomResizedCrop>(5, 5);
-    box.scale[0] = -1;
-    CHECK(box.check() == "scale must be two float32 numbers with 0 <= first <= second, got (-1, 1)");
-    box = sized<RandomResizedCrop>(5, 5);
     box.ratio[0] = 0;
     check_mentions(box.check(), "ratio must be two float32 numbers with 0 < first <= second");
-    check_mentions(problem_of(Steps(33, resize(5, 5))), "steps must be at most 32 operations, got 33");
-    check_mentions(problem_of({resize(5, 5)}, {3, false, {}}), "element_size must be 1, 2, 4 or 8, got 3");
+    RandomApply apply;
+    apply.steps = {crop(5, 5), always(Hue(-0.75))};
+    check_mentions(problem_of({crop(5, 5), placed(apply)}), "steps[1]: steps[1]: factor must be");
     check_mentions(problem_of({resize(5, 5)}, {4, false, {}}), "element_size must be 1 where there is no table, got 4");
-    check_mentions(problem_of({resize(5, 5)}, {4, false, std::vector<std::uint8_t>(100)}), "= 3072 bytes, got 100");
+}
+
+// No seed that a test could try draws exactly a half.
+TEST_CASE(draws_at_a_threshold_count_as_in_torchvision) {
+    constexpr std::uint32_t kHalf = 1U << 23;  // of 24 bits
+    RandomApply apply;
+    apply.probability = 0.5;
+    apply.steps = {always(Invert())};
+    AutoAugment policy;
+    policy.policies = {{signed_choice<Invert, Equalize>(), signed_choice<Contrast, Hue>()}};
+    apply.family = policy.family = TorchvisionFamily::kV1;
+    CHECK(words_of(placed(apply), {kHalf}) == "invert ");
+    CHECK(words_of(placed(policy), {0, kHalf, kHalf + 1, 0, 1}) == "equalize ");
+    apply.family = policy.family = TorchvisionFamily::kV2;
+    CHECK(words_of(placed(apply), {kHalf}).empty());
+    CHECK(words_of(placed(policy), {0, kHalf + 1, kHalf, kHalf}) == "hue ");
+}
+
+TEST_CASE(random_box_survives_absurd_ratios) {
+    RandomBoxRule rule;
+    rule.ratio[0] = 1e30;
+    rule.ratio[1] = 1e38;
+    rule.log_ratio = {69.0776F, 87.4982F, nullptr};
+    CounterDraws draws(1, 0, 0);
+    CHECK_EQUAL(choose_random_box({100, 100}, rule, &draws).height, 0);
+    rule.ratio[0] = rule.ratio[1] = 1e-300;
+    rule.log_ratio.from = rule.log_ratio.to = -std::numeric_limits<float>::infinity();
+    CHECK_EQUAL(choose_random_box({100, 100}, rule, &draws).width, 0);
 }
 
 TEST_CASE(plan_knows_its_output_size_and_bytes) {
@@ -188,20 +263,6 @@ TEST_CASE(a_window_of_a_resize_equals_that_part_of_all_of_it) {
     }
 }
 
-TEST_CASE(plan_draws_depend_on_every_part_of_the_sample_name) {
-    const auto plan = make_plan({random_crop(24, 24)});
-    const auto box = [&](std::uint64_t seed, std::uint64_t epoch, std::uint64_t sample) {
-        ResolvedTransform resolved;
-        CHECK(resolve(*plan, {seed, epoch, sample}, {500, 375}, &resolved).is_ok());
-        const Region& region = resolved.source_region;
-        return std::array<std::int32_t, 4>{region.left, region.top, region.width, region.height};
-    };
-    CHECK(box(1, 2, 3) == box(1, 2, 3));
-    CHECK(box(1, 2, 3) != box(2, 2, 3));
-    CHECK(box(1, 2, 3) != box(1, 3, 3));
-    CHECK(box(1, 2, 3) != box(1, 2, 4));
-}
-
 TEST_CASE(plan_reports_sizes_it_cannot_make) {
     ResolvedTransform resolved;
     const auto plan = make_plan({shorter_side(5, 8), crop(5, 5)});
@@ -220,26 +281,6 @@ TEST_CASE(executor_refuses_pixels_of_another_region) {
     TransformExecutor executor(*select_kernel_table());
     std::vector<std::uint8_t> destination(plan->sample_bytes());
     CHECK(executor.run(*plan, resolved, image.view(), destination.data()).code == StatusCode::kInvalidGeometry);
-}
-
-// Folding crops and flips into resizes and into the last write must not change the result.
-TEST_CASE(executor_sequences_equal_their_steps_one_by_one) {
-    const std::vector<Steps> sequences = {
-        {crop(30, 20), flip(1.0), resize(17, 23)},
-        {flip(1.0), crop(31, 20)},
-        {flip(1.0), resize(50, 40), flip(1.0, 8), crop(33, 21)},
-        {resize(50, 40), crop(64, 21), resize(25, 30), flip(1.0)},
-        {crop(80, 70), resize(40, 35)},
-        {crop(80, 20), flip(1.0), crop(60, 60), flip(1.0, 8), crop(51, 13)},
-        {resize(33, 80), resize(20, 20), resize(61, 20)},
-        {random_crop(24, 24, 3)},
-    };
-    TransformExecutor executor(*select_kernel_table());
-    for (const Steps& steps : sequences) {
-        const StripImage image(57, 45, 4);
-        const StripImageView window = image.view().crop({3, 5, 52, 38});
-        CHECK(run(executor, *make_plan(steps), window) == run_one_by_one(steps, window));
-    }
 }
 
 // Resizes whose rows become elements at once, and resizes that other steps need first: their float32 are the table
@@ -373,9 +414,7 @@ TEST_CASE(pixels_in_rows_give_the_same_as_strips_and_stay_as_they_are) {
     std::vector<std::uint8_t> rows = run(executor, *whole, strips.view());
     const std::vector<std::uint8_t> before = rows;
     const PlanarImageView image = planes_at(rows.data(), {61, 47});
-    ApplyOp invert;
-    invert.op = std::make_shared<Invert>();
-    const PlacedStep in_place = placed(invert);
+    const PlacedStep in_place = always(Invert());
     const std::vector<Steps> pipelines = {
         {crop(61, 47)},
         {crop(70, 30)},
@@ -408,6 +447,65 @@ TEST_CASE(a_plan_for_images_of_one_size_takes_no_other) {
     CHECK(resolve(*plan, {1, 0, 0}, {40, 30}, &resolved).is_ok());
     for (const ImageSize other : {ImageSize{30, 40}, ImageSize{40, 31}, ImageSize{1, 1}}) {
         CHECK(resolve(*plan, {1, 0, 0}, other, &resolved).code == StatusCode::kInvalidGeometry);
+    }
+}
+
+TEST_CASE(pixels_before_an_operation_are_all_asked_for) {
+    CounterDraws draws(0, 0, 0);
+    ResolvedTransform resolved;
+    const auto plan = make_plan({crop(40, 30), always(Contrast()), crop(10, 10)});
+    CHECK(plan->resolve(&draws, {100, 100}, &resolved).is_ok());
+    CHECK_EQUAL(resolved.source_region.width, 40);
+    CHECK_EQUAL(resolved.source_region.height, 30);
+    CHECK_EQUAL(resolved.output_size.width, 10);
+    Pad pad;
+    pad.left = pad.top = pad.right = pad.bottom = 3;
+    CHECK(make_plan({placed(pad), crop(10, 10)})->resolve(&draws, {100, 100}, &resolved).is_ok());
+    CHECK_EQUAL(resolved.source_region.width, 10);
+    pad.fill = {0, 0, 1};
+    CHECK(make_plan({placed(pad), crop(10, 10)})->resolve(&draws, {100, 100}, &resolved).is_ok());
+    CHECK_EQUAL(resolved.source_region.width, 100);
+}
+
+// Every kind of step in one executor, in changing order and size: memory is reused in every combination.
+TEST_CASE(executor_gives_the_same_whatever_it_ran_before) {
+    Affine affine;
+    affine.matrix = {1.0, 0.2, 0.0, -0.1, 1.0, 3.0};
+    Pad pad;
+    pad.left = 3;
+    pad.top = 1;
+    pad.bottom = 2;
+    pad.mode = PaddingMode::kReflect;
+    RandomVerticalFlip vertical_flip;
+    vertical_flip.probability = 1.0;
+    Resize nearest = sized<Resize>(40, 23);
+    nearest.interpolation = Interpolation::kNearest;
+    Resize lanczos = sized<Resize>(49, 23);
+    lanczos.interpolation = Interpolation::kLanczos;
+    const Steps all = {always(Invert()), always(Sharpness(0.4)), always(Rotate90()), always(Hue(0.4)), always(affine),
+                       placed(pad),      placed(vertical_flip),  flip(1.0),          crop(31, 43),     placed(nearest),
+                       placed(lanczos)};
+    TransformExecutor shared(*select_kernel_table());
+    std::mt19937 random(2);
+    for (int i = 0; i < 150; ++i) {
+        Steps steps;
+        for (int k = 0; k < 6; ++k) steps.push_back(all[random() % all.size()]);
+        const auto width = static_cast<std::int32_t>(1 + random() % 60);
+        const auto height = static_cast<std::int32_t>(1 + random() % 60);
+        const StripImage image(width, height, static_cast<std::uint32_t>(i));
+        const auto plan = make_plan(steps);
+        CounterDraws draws(0, 0, 0);
+        ResolvedTransform resolved;
+        CHECK(plan->resolve(&draws, {width, height}, &resolved).is_ok());
+        std::size_t bytes = 0;
+        CHECK(plan->count_bytes(resolved.output_size, &bytes));
+        std::vector<std::uint8_t> first(bytes);
+        std::vector<std::uint8_t> second(bytes, 1);
+        TransformExecutor fresh(*select_kernel_table());
+        const StripImageView pixels = image.view().crop(resolved.source_region);
+        CHECK(shared.run(*plan, resolved, pixels, first.data()).is_ok());
+        CHECK(fresh.run(*plan, resolved, pixels, second.data()).is_ok());
+        CHECK(first == second);
     }
 }
 
