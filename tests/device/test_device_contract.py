@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +19,6 @@ from torchvision.transforms import v2
 
 import fastload
 
-WORKERS = pytest.mark.parametrize("num_workers", [0, 1, 2, 4])
 SOME_WORKERS = pytest.mark.parametrize("num_workers", [0, 2])
 
 
@@ -42,20 +41,48 @@ def to_dtype(dtype: torch.dtype) -> list[Any]:
 # ---- native batches ------------------------------------------------------------------------------------------------
 
 
-@WORKERS
+TRAINING = recipes.training(32).transforms
+SMALL = transforms.Compose([transforms.CenterCrop(24), transforms.PILToTensor()])
+PIPELINES: dict[str, Any] = {
+    "training": recipes.training(32),
+    **{
+        str(dtype): transforms.Compose([transforms.Resize(40), transforms.CenterCrop(32), *to_dtype(dtype)])
+        for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.uint8)
+    },
+    "views": fastload.transforms.MultiView([recipes.training(32), SMALL, recipes.training(16)]),
+    "erased": transforms.Compose([*TRAINING, transforms.RandomErasing(p=0.8)]),
+}
+
+
+@SOME_WORKERS
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
-@pytest.mark.parametrize("batch_size", [4, 14, 1])
-def test_training_batches_are_the_hosts(
-    device: DeviceUnderTest,
-    images: ImageFolder,
-    num_workers: int,
-    memory_format: torch.memory_format,
-    batch_size: int,
+@pytest.mark.parametrize("name", PIPELINES)
+def test_batches_of_each_pipeline_are_the_hosts(
+    device: DeviceUnderTest, clean_folder: Path, num_workers: int, memory_format: torch.memory_format, name: str
 ) -> None:
-    arguments = {"batch_size": batch_size, "shuffle": True, "num_workers": num_workers, "memory_format": memory_format}
-    expected = host_batches(images, 2, **arguments)
-    assert_same(expected, device_batches(device, images, 2, **arguments))
-    assert {len(labels) for _, labels in expected} == ({4, 2} if batch_size == 4 else {batch_size})
+    dataset = ImageFolder(str(clean_folder), PIPELINES[name])
+    assert fastload.DataLoader(dataset).explain().startswith("native")
+    arguments = {"batch_size": 4, "shuffle": True, "num_workers": num_workers, "memory_format": memory_format}
+    assert_delivered(device, dataset, num_epochs=2, **arguments)
+
+
+# Arguments of loaders of images with random choices.
+SETTINGS: dict[str, dict[str, Any]] = {
+    "one sample a batch": {"batch_size": 1},
+    "one batch": {"batch_size": 14, "num_epochs": 2},
+    "draws of samples": {"rng": "sample", "shuffle": True},
+    "batches that grow and shrink": {
+        "batch_sampler": [[0], [1, 2], [3, 4, 5, 6, 7], [8], list(range(14)), [9, 10], [11] * 20]
+    },
+}
+
+
+@pytest.mark.parametrize("num_workers", [0, 1, 2, 4])
+@pytest.mark.parametrize("name", SETTINGS)
+def test_batches_of_each_setting_are_the_hosts(
+    device: DeviceUnderTest, images: ImageFolder, num_workers: int, name: str
+) -> None:
+    assert_delivered(device, images, num_workers=num_workers, **SETTINGS[name])
 
 
 @SOME_WORKERS
@@ -64,51 +91,6 @@ def test_training_batches_are_torchs(device: DeviceUnderTest, images: ImageFolde
     torch.manual_seed(3)
     expected = list(torch.utils.data.DataLoader(images, **arguments))
     assert_same(expected, device_batches(device, images, **arguments))
-
-
-@SOME_WORKERS
-@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.uint8])
-def test_each_type_of_elements_is_the_hosts(
-    device: DeviceUnderTest,
-    clean_folder: Path,
-    num_workers: int,
-    memory_format: torch.memory_format,
-    dtype: torch.dtype,
-) -> None:
-    steps = [transforms.Resize(40), transforms.CenterCrop(32), *to_dtype(dtype)]
-    dataset = ImageFolder(str(clean_folder), transforms.Compose(steps))
-    assert fastload.DataLoader(dataset).explain().startswith("native")
-    found = assert_delivered(device, dataset, batch_size=5, num_workers=num_workers, memory_format=memory_format)
-    assert found[0][0].dtype is dtype
-
-
-@SOME_WORKERS
-@pytest.mark.parametrize("rng", ["torch", "sample"])
-def test_both_kinds_of_random_numbers_are_the_hosts(
-    device: DeviceUnderTest, images: ImageFolder, num_workers: int, rng: str
-) -> None:
-    assert_delivered(device, images, batch_size=4, num_workers=num_workers, rng=rng, shuffle=True)
-
-
-@SOME_WORKERS
-def test_the_views_of_a_multi_view_are_the_hosts(device: DeviceUnderTest, clean_folder: Path, num_workers: int) -> None:
-    small = transforms.Compose([transforms.CenterCrop(24), transforms.PILToTensor()])
-    views = fastload.transforms.MultiView([recipes.training(32), small, recipes.training(16)])
-    dataset = ImageFolder(str(clean_folder), views)
-    assert fastload.DataLoader(dataset).explain().startswith("native")
-    found = assert_delivered(device, dataset, batch_size=4, num_workers=num_workers)
-    assert [view.shape[-1] for view in found[0][0]] == [32, 24, 16]
-
-
-@SOME_WORKERS
-@pytest.mark.parametrize("value", [0, "random"])
-def test_erased_boxes_are_the_hosts(
-    device: DeviceUnderTest, clean_folder: Path, num_workers: int, value: int | str
-) -> None:
-    steps = [*recipes.training(32).transforms, transforms.RandomErasing(p=0.8, value=value)]
-    dataset = ImageFolder(str(clean_folder), transforms.Compose(steps))
-    assert_delivered(device, dataset, batch_size=4, num_workers=num_workers)
 
 
 @SOME_WORKERS
@@ -146,14 +128,6 @@ def test_any_number_of_batches_ahead_gives_the_hosts(
     assert_same(expected, device_batches(device, images, **arguments, device_prefetch=device_prefetch))
 
 
-@SOME_WORKERS
-def test_batches_that_grow_and_shrink_are_the_hosts(
-    device: DeviceUnderTest, images: ImageFolder, num_workers: int
-) -> None:
-    batches = [[0], [1, 2], [3, 4, 5, 6, 7], [8], list(range(14)), [9, 10], [11] * 20]
-    assert_delivered(device, images, batch_sampler=batches, num_workers=num_workers)
-
-
 def test_the_host_named_as_a_device_gives_host_batches(still_images: ImageFolder) -> None:
     expected = host_batches(still_images, batch_size=4)
     for name in ("cpu", torch.device("cpu")):
@@ -170,13 +144,6 @@ def noisy(image: torch.Tensor) -> torch.Tensor:
     return image + torch.randn(3, 1, 1)
 
 
-@WORKERS
-def test_batches_that_python_ends_are_the_hosts(device: DeviceUnderTest, clean_folder: Path, num_workers: int) -> None:
-    dataset = ImageFolder(str(clean_folder), transforms.Compose([*recipes.training(32).transforms, noisy]))
-    assert fastload.DataLoader(dataset).explain().startswith("partly native")
-    assert_delivered(device, dataset, num_epochs=2, batch_size=4, num_workers=num_workers, shuffle=True)
-
-
 class Pair(NamedTuple):
     image: torch.Tensor
     label: int
@@ -186,39 +153,17 @@ class ListOfTheUsers(list[Any]):
     pass
 
 
-def structured(index: int) -> Any:
-    return {
-        "image": torch.full((3, 4), index / 7),
-        "pair": Pair(torch.rand(2, dtype=torch.float64), index),
-        "nested": [(torch.arange(index, index + 3), "a text"), {"more": torch.tensor(index)}],
-        "name": f"sample {index}",
-        "nothing": b"bytes",
-    }
-
-
 class Structured(torch.utils.data.Dataset[Any]):
     def __len__(self) -> int:
         return 14
 
     def __getitem__(self, index: int) -> Any:
-        return structured(range(14)[index])
-
-
-def collate_bytes(samples: list[Any]) -> Any:
-    return torch.utils.data.default_collate([{**sample, "nothing": index} for index, sample in enumerate(samples)])
-
-
-@WORKERS
-@pytest.mark.parametrize("persistent_workers", [False, True])
-def test_nested_structures_of_a_dataset_are_the_hosts(
-    device: DeviceUnderTest, num_workers: int, persistent_workers: bool
-) -> None:
-    if persistent_workers and num_workers == 0:
-        pytest.skip("torch refuses it")
-    arguments = {"batch_size": 4, "num_workers": num_workers, "persistent_workers": persistent_workers}
-    found = assert_delivered(device, Structured(), num_epochs=3, collate_fn=collate_bytes, **arguments)
-    assert isinstance(found[0]["pair"], Pair)
-    assert found[0]["name"] == [f"sample {index}" for index in range(4)]
+        return {
+            "image": torch.full((3, 4), index / 7),
+            "pair": Pair(torch.rand(2, dtype=torch.float64), index),
+            "nested": [(torch.arange(index, index + 3), "a text"), {"more": torch.tensor(index)}],
+            "name": f"sample {index}",
+        }
 
 
 def collate_to_odd_types(samples: list[Any]) -> Any:
@@ -278,15 +223,32 @@ class Counting(IterableDataset[Any]):
             yield torch.full((2, 3), index) + torch.rand(2, 3), index
 
 
-@WORKERS
-def test_batches_of_an_iterable_dataset_are_the_hosts(device: DeviceUnderTest, num_workers: int) -> None:
-    assert_delivered(device, Counting(), num_epochs=2, batch_size=3, num_workers=num_workers)
+# Data sets of which Python makes or ends the samples, with their loaders' other arguments.
+DATASETS: dict[str, tuple[Callable[[Path], Any], dict[str, Any]]] = {
+    "images that Python ends": (
+        lambda folder: ImageFolder(str(folder), transforms.Compose([*TRAINING, noisy])),
+        {"batch_size": 4, "shuffle": True},
+    ),
+    "tv_tensors": (
+        lambda folder: ImageFolder(str(folder), v2.Compose([v2.CenterCrop(20), v2.ToImage(), noisy])),
+        {"batch_size": 4},
+    ),
+    "nested structures": (lambda _: Structured(), {"batch_size": 4}),
+    "iterable": (lambda _: Counting(), {"batch_size": 3}),
+    "without batches": (lambda _: TensorDataset(torch.arange(45.0).view(9, 5), torch.arange(9)), {"batch_size": None}),
+}
 
 
-@SOME_WORKERS
-def test_samples_without_batches_are_the_hosts(device: DeviceUnderTest, num_workers: int) -> None:
-    dataset = TensorDataset(torch.rand(9, 5), torch.arange(9))
-    assert_delivered(device, dataset, batch_size=None, num_workers=num_workers)
+@pytest.mark.parametrize(
+    ("num_workers", "persistent_workers"), [(0, False), (1, False), (2, False), (2, True), (4, False)]
+)
+@pytest.mark.parametrize("name", DATASETS)
+def test_batches_of_each_data_set_are_the_hosts(
+    device: DeviceUnderTest, clean_folder: Path, num_workers: int, persistent_workers: bool, name: str
+) -> None:
+    make, arguments = DATASETS[name]
+    workers = {"num_workers": num_workers, "persistent_workers": persistent_workers}
+    assert_delivered(device, make(clean_folder), num_epochs=3, **workers, **arguments)
 
 
 def test_batches_that_come_as_they_are_done_are_all_there(device: DeviceUnderTest) -> None:
@@ -300,8 +262,3 @@ def test_batches_of_torchs_own_iterator_are_the_hosts(device: DeviceUnderTest) -
     pipe = torch.utils.data.datapipes.iter.IterableWrapper(list(torch.rand(9, 5)))
     assert fastload.DataLoader(pipe).explain().startswith("not native: torch's own iterator")
     assert_delivered(device, pipe, batch_size=4)
-
-
-def test_tv_tensors_of_a_dataset_arrive_with_their_bytes(device: DeviceUnderTest, clean_folder: Path) -> None:
-    dataset = ImageFolder(str(clean_folder), v2.Compose([v2.CenterCrop(20), v2.ToImage(), noisy]))
-    assert_delivered(device, dataset, batch_size=4, num_workers=2)
