@@ -11,6 +11,7 @@
 #include "check.h"
 #include "image/plan/normalization.h"
 #include "image/plan/pixel_record.h"
+#include "image/plan/python_round.h"
 #include "image/plan/transform_executor.h"
 #include "image/plan/working_image.h"
 #include "image/steps/affine.h"
@@ -168,6 +169,32 @@ TEST_CASE(plan_refuses_arguments_with_a_sentence) {
     apply.steps = {crop(5, 5), always(Hue(-0.75))};
     check_mentions(problem_of({crop(5, 5), placed(apply)}), "steps[1]: steps[1]: factor must be");
     check_mentions(problem_of({resize(5, 5)}, {4, false, {}}), "element_size must be 1 where there is no table, got 4");
+}
+
+TEST_CASE(round_half_even_is_python_round) {
+    constexpr double kRounded[][2] = {{0.5, 0.0},    {1.5, 2.0},  {2.5, 2.0},  {2.4999, 2.0},
+                                      {2.5001, 3.0}, {-0.5, 0.0}, {-1.5, -2.0}};
+    for (const auto& [value, rounded] : kRounded) CHECK_EQUAL(round_half_even(value), rounded);
+}
+
+// Expected values from torchvision 0.28's _compute_resized_output_size.
+TEST_CASE(resized_shorter_side_truncates_the_longer_one) {
+    const struct {
+        ImageSize image;
+        std::int32_t size;
+        std::optional<std::int32_t> max_size;
+        std::int64_t width, height;
+    } cases[] = {{{500, 375}, 256, std::nullopt, 341, 256},
+                 {{375, 500}, 256, std::nullopt, 256, 341},
+                 {{7, 7}, 3, std::nullopt, 3, 3},
+                 {{500, 375}, 256, 300, 300, 225},
+                 {{500, 375}, 256, 341, 341, 256},
+                 {{1000, 10}, 5, 8, 8, 0},
+                 {{65535, 1}, 65535, std::nullopt, std::int64_t{65535} * 65535, 65535}};
+    for (const auto& one : cases) {
+        const std::optional<LongSize> size = shorter_side(one.size, one.max_size).step->size_after(one.image);
+        CHECK(size && size->width == one.width && size->height == one.height);
+    }
 }
 
 // No seed that a test could try draws exactly a half.

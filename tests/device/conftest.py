@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import recipes
+import torch
 from devices import Cuda, DeviceUnderTest, Fake, played
 from image_folders import make_clean_folder, make_mixed_folder
+from torch.utils.data import TensorDataset
 from torchvision.datasets import ImageFolder
 
 GPU = pytest.param("cuda", marks=pytest.mark.gpu)
@@ -46,6 +49,14 @@ def mixed_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def images(clean_folder: Path) -> ImageFolder:
     """Returns a native data set with random choices."""
     return ImageFolder(str(clean_folder), recipes.training(32))
+
+
+@pytest.fixture(params=["native", "python"])
+def dataset(request: pytest.FixtureRequest) -> Any:
+    """Returns a data set of 14 images that loads natively and one that runs in Python, without random choices."""
+    if request.param == "native":
+        return request.getfixturevalue("still_images")
+    return TensorDataset(torch.rand(14, 3, 32, 32), torch.arange(14) % 3)
 
 
 @pytest.fixture

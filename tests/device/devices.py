@@ -7,7 +7,7 @@ import contextlib
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 import torch
@@ -157,6 +157,29 @@ def _rebuilt(kind: Any, parts: Any) -> Read:
     return lambda: kind(part() for part in parts)
 
 
+def values(device: DeviceUnderTest, reads: Iterable[Read]) -> list[Any]:
+    """Returns what the reads give when all that was queued is done."""
+    device.synchronize()
+    return [read() for read in reads]
+
+
+def read_batches(device: DeviceUnderTest, batches: Iterable[Any]) -> list[Any]:
+    """Drops each batch as soon as its reads are queued, as a training loop does; returns what was read."""
+    return values(device, [read_all(device, batch) for batch in batches])
+
+
+def outcomes(batches: Iterable[Any], *errors: type[BaseException]) -> Iterator[Any]:
+    """Yields each batch, or the error that came instead of it."""
+    iterator = iter(batches)
+    while True:
+        try:
+            yield next(iterator)
+        except StopIteration:
+            return
+        except errors as error:
+            yield error
+
+
 def host_batches(dataset: Any, num_epochs: int = 1, **arguments: Any) -> list[Any]:
     """Returns all batches of some epochs without a device."""
     torch.manual_seed(3)
@@ -165,12 +188,10 @@ def host_batches(dataset: Any, num_epochs: int = 1, **arguments: Any) -> list[An
 
 
 def device_batches(device: DeviceUnderTest, dataset: Any, num_epochs: int = 1, **arguments: Any) -> list[Any]:
-    """Returns the same with a device. Drops a batch as soon as its reads are queued, as a training loop does."""
+    """Returns the same with a device."""
     torch.manual_seed(3)
     loader = fastload.DataLoader(dataset, device=device.handle, **arguments)
-    reads = [read_all(device, batch) for _ in range(num_epochs) for batch in loader]
-    device.synchronize()
-    return [read() for read in reads]
+    return read_batches(device, (batch for _ in range(num_epochs) for batch in loader))
 
 
 def assert_same(expected: Any, found: Any, where: str = "") -> None:

@@ -11,7 +11,7 @@ import pytest
 import recipes
 import torch
 import torch.utils.data
-from devices import DeviceUnderTest, Held, assert_same, device_batches, host_batches, read_all
+from devices import DeviceUnderTest, Held, assert_same, device_batches, host_batches, read_all, read_batches
 from torch.utils.data import IterableDataset, TensorDataset
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
@@ -100,9 +100,7 @@ def test_images_that_pillow_decodes_are_the_hosts(
     dataset = ImageFolder(str(mixed_folder), recipes.training(32))
     torch.manual_seed(3)
     loader = fastload.DataLoader(dataset, batch_size=4, num_workers=num_workers, device=device.handle)
-    reads = [read_all(device, batch) for batch in loader]
-    device.synchronize()
-    assert_same(host_batches(dataset, batch_size=4, num_workers=num_workers), [read() for read in reads])
+    assert_same(host_batches(dataset, batch_size=4, num_workers=num_workers), read_batches(device, loader))
     assert loader.stats().samples_fallback > 3
 
 
@@ -210,9 +208,7 @@ def test_an_object_of_the_users_pins_and_moves_itself(device: DeviceUnderTest, n
     batches = list(fastload.DataLoader(Structured(), device=device.handle, **arguments))
     assert all(batch.was_pinned for batch in batches)
     assert all(batch.device == getattr(device.handle, "name", "cuda:0") for batch in batches)
-    reads = [read_all(device, batch) for batch in batches]
-    device.synchronize()
-    assert_same(expected, [read() for read in reads])
+    assert_same(expected, read_batches(device, batches))
 
 
 class Counting(IterableDataset[Any]):

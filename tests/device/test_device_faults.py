@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import operator
 import re
 import signal
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 from children import RunChild
-from devices import Fake, Played, assert_same, bits, host_batches, played, read_all
+from devices import Fake, assert_same, bits, host_batches, outcomes, played, read_all, values
 from torch.utils.data import TensorDataset
 from torchvision.datasets import ImageFolder
 
@@ -27,23 +28,6 @@ CALLS = [
 LAUNCH_FAILED = 719
 
 
-def outcomes(device: Played, dataset: Any, num_batches: int, **arguments: Any) -> list[Any]:
-    """Returns each batch of an epoch or the error instead of it. An error before a batch costs no batch."""
-    torch.manual_seed(3)
-    iterator = iter(fastload.DataLoader(dataset, device=device.handle, **arguments))
-    found: list[Any] = []
-    for _ in range(4 * num_batches):
-        try:
-            batch = next(iterator)
-        except StopIteration:
-            return found
-        except RuntimeError as error:
-            found.append(error)
-        else:
-            found.append(read_all(device, batch))
-    return found
-
-
 @WORKERS
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 7])
 @pytest.mark.parametrize("call", CALLS)
@@ -52,16 +36,21 @@ def test_a_call_that_fails_once_costs_one_batch_at_most(
 ) -> None:
     arguments = {"batch_size": 2, "num_workers": num_workers}
     expected = host_batches(still_images, **arguments)
+    found, errors = [], []
     with played(n) as device:
         device.handle.gpu.fail_call(call, n, LAUNCH_FAILED)
+        torch.manual_seed(3)
         try:
-            found = outcomes(device, still_images, len(expected), **arguments)
+            iterator = iter(fastload.DataLoader(still_images, device=device.handle, **arguments))
         except RuntimeError:
-            return  # before the first batch
-        device.synchronize()
-    errors = [outcome for outcome in found if isinstance(outcome, RuntimeError)]
+            return
+        for outcome in itertools.islice(outcomes(iterator, RuntimeError), 4 * len(expected)):
+            if isinstance(outcome, RuntimeError):
+                errors.append(outcome)
+            else:
+                found.append(read_all(device, outcome))
+        batches = values(device, found)
     assert len(errors) <= 1
-    batches = [outcome() for outcome in found if not isinstance(outcome, RuntimeError)]
     assert len(batches) >= len(expected) - len(errors)
     right = [bits(images) + bits(labels) for images, labels in expected]
     found_bits = [bits(images) + bits(labels) for images, labels in batches]
@@ -96,8 +85,7 @@ def test_an_error_names_batch_bytes_stream_and_what_to_do(
         assert str(raised.value).endswith("start a new one")
         if not is_sticky:
             reads = [first, *(read_all(device, batch) for batch in iterator)]
-            device.synchronize()
-            assert_same(expected[:1] + expected[2:], [read() for read in reads])
+            assert_same(expected[:1] + expected[2:], values(device, reads))
 
 
 def dataset_of(kind: str, images: ImageFolder) -> Any:
@@ -119,14 +107,8 @@ def test_a_device_that_is_broken_gives_errors_with_their_batch_and_no_hang(
         iterator = iter(loader)
         next(iterator)
         device.handle.gpu.fail_call(call, 1, LAUNCH_FAILED, is_sticky=True)
-        errors: list[RuntimeError] = []
-        for _ in range(20):
-            try:
-                next(iterator)
-            except StopIteration:
-                break
-            except RuntimeError as error:
-                errors.append(error)
+        found = itertools.islice(outcomes(iterator, RuntimeError), 20)
+        errors = [error for error in found if isinstance(error, RuntimeError)]
     assert len(errors) > 5
     causes = r"(cuda\w+ returned cudaErrorLaunchFailure \(|CUDA error: unspecified launch failure\.)"
     where = f"to {device.handle.name} on stream {device.handle.copy_stream:#x}: {causes}"
@@ -235,15 +217,9 @@ def test_slots_whose_events_cannot_be_recorded_come_back(still_images: ImageFold
         ended = threading.Event()
 
         def consume() -> None:
-            iterator = iter(loader)
-            while True:
+            device.handle.gpu.fail_call("cudaEventRecord", 1, LAUNCH_FAILED)
+            for _ in outcomes(loader, RuntimeError):
                 device.handle.gpu.fail_call("cudaEventRecord", 1, LAUNCH_FAILED)
-                try:
-                    next(iterator)
-                except StopIteration:
-                    break
-                except RuntimeError:
-                    pass
             ended.set()
 
         threading.Thread(target=consume, daemon=True).start()
@@ -268,8 +244,7 @@ def test_memory_that_cannot_be_had_for_a_batch_ahead_does_not_cost_the_batch_at_
     monkeypatch.setattr(by_hand.handle, "empty", full)
     reads = [read_all(by_hand, batch) for batch in iterator]
     assert num_left == 0
-    by_hand.synchronize()
-    assert_same(expected, [read() for read in reads])
+    assert_same(expected, values(by_hand, reads))
 
 
 PRELUDE = """
@@ -346,8 +321,7 @@ def test_a_forked_child_may_drop_what_it_inherits_and_make_loaders_of_its_own(
             os._exit(0 if same else 4)
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
         rest = [read] + [read_all(device, next(iterator))]
-        device.synchronize()
-        assert_same(host_batches(images, batch_size=2)[:2], [read() for read in rest])
+        assert_same(host_batches(images, batch_size=2)[:2], values(device, rest))
         """
     )
     assert result.stderr == ""
@@ -430,22 +404,17 @@ def test_a_batch_whose_copy_fails_behind_an_interrupt_costs_only_itself(
 
     monkeypatch.setattr(by_hand.handle, "copy", failing)
     torch.manual_seed(3)
-    iterator = iter(fastload.DataLoader(dataset, device=by_hand.handle, **arguments))
-    came: list[Any] = []
-    while True:
-        try:
-            came.append(read_all(by_hand, next(iterator)))
-        except StopIteration:
-            break
-        except (KeyboardInterrupt, RuntimeError) as error:
-            came.append(error)
-    by_hand.synchronize()
+    loader = fastload.DataLoader(dataset, device=by_hand.handle, **arguments)
+    came = [
+        outcome if isinstance(outcome, BaseException) else read_all(by_hand, outcome)
+        for outcome in outcomes(loader, KeyboardInterrupt, RuntimeError)
+    ]
     assert not left
     assert [type(one) for one in came].count(KeyboardInterrupt) == 1
     errors = [one for one in came if isinstance(one, fastload.DeviceError)]
     assert [str(error).partition(" (")[0] for error in errors] == [f"batch {number}"]
     found = [one for one in came if not isinstance(one, BaseException)]
-    assert_same(expected[:number] + expected[number + 1 :], [read() for read in found])
+    assert_same(expected[:number] + expected[number + 1 :], values(by_hand, found))
 
 
 def test_after_faults_no_event_is_left(still_images: ImageFolder) -> None:

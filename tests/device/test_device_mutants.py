@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from devices import Fake, assert_same, bits, host_batches, read_all
+from devices import Fake, assert_same, bits, host_batches, read_all, values
 from fake_cuda import POISON, FakeDevice
 from torch.utils.data import TensorDataset
 from torchvision.datasets import ImageFolder
@@ -19,12 +19,6 @@ import fastload
 from fastload._delivery import _hand_over
 from fastload._delivery._batch_memory import StagedMemory
 from fastload._delivery._hand_over import Delivery
-
-NATIVE_AND_NOT = pytest.mark.parametrize("kind", ["native", "python"])
-
-
-def dataset_of(kind: str, still_images: ImageFolder) -> Any:
-    return still_images if kind == "native" else TensorDataset(torch.rand(14, 3, 32, 32), torch.arange(14))
 
 
 def is_poisoned(batch: Any) -> bool:
@@ -42,37 +36,32 @@ def read_first_batch_before_its_copy(device: Fake, dataset: Any) -> tuple[Any, A
     return expected, read()
 
 
-@NATIVE_AND_NOT
-def test_a_consumer_that_runs_first_reads_the_batch(by_hand: Fake, still_images: ImageFolder, kind: str) -> None:
-    expected, found = read_first_batch_before_its_copy(by_hand, dataset_of(kind, still_images))
-    assert_same(expected, found)
-
-
-def exchange_in_hand_over(monkeypatch: pytest.MonkeyPatch, line: str, replacement: str) -> None:
-    """Patches Delivery.follow: its own source with `line` replaced."""
+def exchange_in_hand_over(monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    """Patches Delivery.follow: its own source without `line`."""
     source = textwrap.dedent(inspect.getsource(Delivery.follow))
     assert source.count(line) == 1
     namespace: dict[str, Any] = {}
-    exec(source.replace(line, replacement), vars(_hand_over), namespace)
+    exec(source.replace(line, "pass"), vars(_hand_over), namespace)
     monkeypatch.setattr(Delivery, "follow", namespace["follow"])
 
 
-@NATIVE_AND_NOT
+def test_a_consumer_that_runs_first_reads_the_batch(by_hand: Fake, dataset: Any) -> None:
+    expected, found = read_first_batch_before_its_copy(by_hand, dataset)
+    assert_same(expected, found)
+
+
 def test_a_hand_over_that_waits_for_no_event_is_found(
-    monkeypatch: pytest.MonkeyPatch, by_hand: Fake, still_images: ImageFolder, kind: str
+    monkeypatch: pytest.MonkeyPatch, by_hand: Fake, dataset: Any
 ) -> None:
-    exchange_in_hand_over(monkeypatch, "self.device.wait_event(self.device.recorded_event())", "pass")
-    _, found = read_first_batch_before_its_copy(by_hand, dataset_of(kind, still_images))
-    assert is_poisoned(found)
+    exchange_in_hand_over(monkeypatch, "self.device.wait_event(self.device.recorded_event())")
+    assert is_poisoned(read_first_batch_before_its_copy(by_hand, dataset)[1])
 
 
-@NATIVE_AND_NOT
 def test_a_hand_over_that_waits_for_an_event_of_the_wrong_stream_is_found(
-    monkeypatch: pytest.MonkeyPatch, by_hand: Fake, still_images: ImageFolder, kind: str
+    monkeypatch: pytest.MonkeyPatch, by_hand: Fake, dataset: Any
 ) -> None:
     monkeypatch.setattr(FakeDevice, "recorded_event", lambda device: device.cuda.current_stream().record_event())
-    _, found = read_first_batch_before_its_copy(by_hand, dataset_of(kind, still_images))
-    assert is_poisoned(found)
+    assert is_poisoned(read_first_batch_before_its_copy(by_hand, dataset)[1])
 
 
 def read_each_batch_after_the_copies_behind_it(device: Fake, dataset: Any) -> tuple[list[Any], list[Any]]:
@@ -84,23 +73,19 @@ def read_each_batch_after_the_copies_behind_it(device: Fake, dataset: Any) -> tu
         del batch
         while device.handle.gpu.step(device.handle.copy_stream):
             pass
-    device.synchronize()
-    return expected, [read() for read in reads]
+    return expected, values(device, reads)
 
 
-@NATIVE_AND_NOT
-def test_a_slow_consumer_reads_each_batch(by_hand: Fake, still_images: ImageFolder, kind: str) -> None:
-    assert_same(*read_each_batch_after_the_copies_behind_it(by_hand, dataset_of(kind, still_images)))
+def test_a_slow_consumer_reads_each_batch(by_hand: Fake, dataset: Any) -> None:
+    assert_same(*read_each_batch_after_the_copies_behind_it(by_hand, dataset))
 
 
-@NATIVE_AND_NOT
 def test_a_hand_over_that_does_not_record_the_consumers_stream_is_found(
-    monkeypatch: pytest.MonkeyPatch, by_hand: Fake, still_images: ImageFolder, kind: str
+    monkeypatch: pytest.MonkeyPatch, by_hand: Fake, dataset: Any
 ) -> None:
-    exchange_in_hand_over(monkeypatch, "self.device.record_stream(holder)", "pass")
-    expected, found = read_each_batch_after_the_copies_behind_it(by_hand, dataset_of(kind, still_images))
-    wrong = [bits(one[0]) != bits(other[0]) for one, other in zip(expected, found, strict=True)]
-    assert any(wrong)
+    exchange_in_hand_over(monkeypatch, "self.device.record_stream(holder)")
+    expected, found = read_each_batch_after_the_copies_behind_it(by_hand, dataset)
+    assert any(bits(one[0]) != bits(other[0]) for one, other in zip(expected, found, strict=True))
     assert by_hand.handle.num_reused > 0
 
 
@@ -183,8 +168,7 @@ def late_copies(device: Fake, dataset: Any) -> tuple[list[Any], list[Any]]:
     expected = host_batches(dataset, batch_size=4)[:2]
     iterator = iter(fastload.DataLoader(dataset, batch_size=4, device=device.handle))
     reads = [read_all(device, next(iterator)) for _ in range(2)]
-    device.synchronize()
-    return expected, [read() for read in reads]
+    return expected, values(device, reads)
 
 
 def test_batches_copied_late_are_the_hosts(by_hand: Fake, still_images: ImageFolder) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import threading
 import time
 import warnings
@@ -22,7 +23,10 @@ from devices import (
     assert_same,
     device_batches,
     host_batches,
+    outcomes,
     read_all,
+    read_batches,
+    values,
 )
 from torch.utils.data import TensorDataset
 from torchvision import transforms
@@ -33,18 +37,11 @@ from fastload import _native
 from fastload._delivery._device import PinnedMemory
 
 SOME_WORKERS = pytest.mark.parametrize("num_workers", [0, 2])
-KINDS = pytest.mark.parametrize("kind", ["native", "python"])
-
-
-@pytest.fixture
-def dataset(kind: str, images: ImageFolder) -> Any:
-    return images if kind == "native" else TensorDataset(torch.rand(14, 3, 8, 8), torch.arange(14))
 
 
 # ---- the consumer --------------------------------------------------------------------------------------------------
 
 
-@KINDS
 @SOME_WORKERS
 def test_all_batches_of_an_epoch_may_be_kept(device: DeviceUnderTest, dataset: Any, num_workers: int) -> None:
     arguments = {"batch_size": 3, "num_workers": num_workers}
@@ -52,9 +49,7 @@ def test_all_batches_of_an_epoch_may_be_kept(device: DeviceUnderTest, dataset: A
     torch.manual_seed(3)
     loader = fastload.DataLoader(dataset, device=device.handle, **arguments)
     kept = [batch for _ in range(2) for batch in loader]
-    reads = [read_all(device, batch) for batch in kept]
-    device.synchronize()
-    assert_same(expected, [read() for read in reads])
+    assert_same(expected, read_batches(device, kept))
 
 
 @dataclass
@@ -81,11 +76,9 @@ def test_batches_inside_of_objects_may_be_dropped_while_they_are_read(
     ):
         reads.append(device.read(box.parts[0].images))
         del box
-    device.synchronize()
-    assert_same([images for images, _ in expected], [read() for read in reads])
+    assert_same([images for images, _ in expected], values(device, reads))
 
 
-@KINDS
 @SOME_WORKERS
 def test_the_consumer_may_take_each_batch_on_another_stream(
     device: DeviceUnderTest, dataset: Any, num_workers: int
@@ -98,22 +91,18 @@ def test_the_consumer_may_take_each_batch_on_another_stream(
     for _ in expected:
         with device.stream():
             reads.append(read_all(device, next(iterator)))
-    device.synchronize()
-    assert_same(expected, [read() for read in reads])
+    assert_same(expected, values(device, reads))
 
 
-@KINDS
 @SOME_WORKERS
 def test_two_loaders_take_turns_on_one_device(device: DeviceUnderTest, dataset: Any, num_workers: int) -> None:
     arguments = {"batch_size": 3, "num_workers": num_workers, "rng": "sample", "seed": 5}
     expected = host_batches(dataset, **arguments)
     loaders = [fastload.DataLoader(dataset, device=device.handle, **arguments) for _ in range(2)]
     reads = [read_all(device, pair) for pair in zip(*loaders, strict=True)]
-    device.synchronize()
-    assert_same([(batch, batch) for batch in expected], [read() for read in reads])
+    assert_same([(batch, batch) for batch in expected], values(device, reads))
 
 
-@KINDS
 def test_two_threads_share_a_device(device: DeviceUnderTest, dataset: Any) -> None:
     arguments = {"batch_size": 3, "num_workers": 2, "rng": "sample", "seed": 5}
     expected = host_batches(dataset, **arguments)
@@ -134,7 +123,6 @@ def test_two_threads_share_a_device(device: DeviceUnderTest, dataset: Any) -> No
         assert_same(expected, [read() for read in found[number]])
 
 
-@KINDS
 @SOME_WORKERS
 @pytest.mark.parametrize("ends_by", ["break", "exception"])
 def test_an_epoch_left_early_does_not_change_the_next(
@@ -156,14 +144,10 @@ def test_an_epoch_left_early_does_not_change_the_next(
                     raise KeyError
         except KeyError:
             pass
-        device.synchronize()
-        assert_same(expected[:2], [read() for read in reads])
-    reads = [read_all(device, batch) for batch in loader]
-    device.synchronize()
-    assert_same(list(host), [read() for read in reads])
+        assert_same(expected[:2], values(device, reads))
+    assert_same(list(host), read_batches(device, loader))
 
 
-@KINDS
 @pytest.mark.usefixtures("believed_accelerator")
 def test_a_host_batch_that_is_dropped_while_it_is_copied_stays_as_it_was(by_hand: Fake, dataset: Any) -> None:
     """pin_memory=True and the user's own .to(non_blocking=True)."""
@@ -178,8 +162,7 @@ def test_a_host_batch_that_is_dropped_while_it_is_copied_stays_as_it_was(by_hand
         with handle.stream(handle.default_stream):
             reads.append(read_all(by_hand, [handle.copy(images), handle.copy(labels)]))
         del images, labels
-    by_hand.synchronize()
-    assert_same(expected, [read() for read in reads])
+    assert_same(expected, values(by_hand, reads))
 
 
 def test_what_the_user_does_to_a_batch_does_not_change_another(device: DeviceUnderTest, images: ImageFolder) -> None:
@@ -192,8 +175,7 @@ def test_what_the_user_does_to_a_batch_does_not_change_another(device: DeviceUnd
         reads.append(read_all(device, batch))
         raw = device.handle.cuda.raw(batch[0])
         device.handle.launch(lambda raw=raw: raw.zero_())
-    device.synchronize()
-    assert_same(expected, [read() for read in reads])
+    assert_same(expected, values(device, reads))
 
 
 # ---- ends ----------------------------------------------------------------------------------------------------------
@@ -240,8 +222,7 @@ def test_the_slab_of_a_loader_that_ends_during_copies_lives_until_they_are_done(
             next(iterator)
     del loader, iterator
     assert token.num_alive == 1
-    by_hand.synchronize()
-    assert_same(expected[:2], [read() for read in reads])
+    assert_same(expected[:2], values(by_hand, reads))
     list(fastload.DataLoader(images, batch_size=14, device=by_hand.handle))  # its ring cleans up after earlier rings
     by_hand.synchronize()
     list(fastload.DataLoader(images, batch_size=14, device=by_hand.handle))
@@ -313,8 +294,7 @@ def test_a_wait_for_a_slot_ends_when_the_device_goes_on(by_hand: Fake, images: I
             by_hand.handle.gpu.step(by_hand.handle.copy_stream)
             by_hand.handle.gpu.step(by_hand.handle.copy_stream)
             by_hand.handle.gpu.step(by_hand.handle.copy_stream)
-    by_hand.synchronize()
-    assert_same(expected, [read() for read in reads])
+    assert_same(expected, values(by_hand, reads))
 
 
 # ---- memory --------------------------------------------------------------------------------------------------------
@@ -382,7 +362,6 @@ def refusing(*_: Any, **__: Any) -> Any:
     raise RuntimeError("CUDA error: out of memory\nmore of it")
 
 
-@KINDS
 @SOME_WORKERS
 def test_without_page_locked_memory_batches_are_the_same_after_one_warning(
     device: DeviceUnderTest, dataset: Any, num_workers: int
@@ -408,17 +387,9 @@ def test_without_page_locked_memory_batches_are_the_same_after_one_warning(
 # ---- samples that fail ---------------------------------------------------------------------------------------------
 
 
-def outcomes(device: Fake | None, loader: Any) -> Iterator[Any]:
-    iterator = iter(loader)
-    while True:
-        try:
-            batch = next(iterator)
-        except StopIteration:
-            return
-        except fastload.SampleError as error:
-            yield error.index
-        else:
-            yield batch if device is None else read_all(device, batch)
+def with_errors_told(loader: Any, error: type[Exception]) -> Iterator[Any]:
+    """Yields each batch, or the text of the error that came instead of it."""
+    return (str(one) if isinstance(one, error) else one for one in outcomes(loader, error))
 
 
 @pytest.mark.parametrize("num_workers", [0, 1, 2, 4])
@@ -433,12 +404,12 @@ def test_behind_a_sample_that_fails_batches_are_the_hosts(
         dataset.samples[position] = (str(broken), 0)
     arguments = {"batch_size": 2, "num_workers": num_workers, "rng": rng}
     torch.manual_seed(3)
-    expected = list(outcomes(None, fastload.DataLoader(dataset, **arguments)))
+    expected = list(with_errors_told(fastload.DataLoader(dataset, **arguments), fastload.SampleError))
     torch.manual_seed(3)
-    found = list(outcomes(device, fastload.DataLoader(dataset, device=device.handle, **arguments)))
-    device.synchronize()
-    assert [outcome for outcome in found if isinstance(outcome, int)] == [5, 9]
-    assert_same(expected, [outcome if isinstance(outcome, int) else outcome() for outcome in found])
+    loader = fastload.DataLoader(dataset, device=device.handle, **arguments)
+    assert_same(expected, read_batches(device, with_errors_told(loader, fastload.SampleError)))
+    numbers = [re.match(r"sample (\d+)", one) for one in expected if isinstance(one, str)]
+    assert [number and number[1] for number in numbers] == ["5", "9"]
 
 
 def noisy(image: torch.Tensor) -> torch.Tensor:
@@ -460,26 +431,13 @@ class Failing(torch.utils.data.Dataset[Any]):
 def test_an_error_of_the_dataset_comes_in_its_turn(
     device: DeviceUnderTest, num_workers: int, device_prefetch: int
 ) -> None:
-    def run(target: DeviceUnderTest | None, **arguments: Any) -> list[Any]:
-        torch.manual_seed(3)
-        iterator = iter(fastload.DataLoader(Failing(), batch_size=2, num_workers=num_workers, **arguments))
-        found: list[Any] = []
-        while True:
-            try:
-                batch = next(iterator)
-            except StopIteration:
-                break
-            except KeyError:
-                found.append("KeyError")
-            else:
-                found.append(batch if target is None else read_all(target, batch))
-        if target is not None:
-            target.synchronize()
-        return [one() if callable(one) else one for one in found]
-
-    expected = run(None)
-    assert expected[2] == "KeyError"
-    assert_same(expected, run(device, device=device.handle, device_prefetch=device_prefetch))
+    arguments = {"batch_size": 2, "num_workers": num_workers}
+    torch.manual_seed(3)
+    expected = list(with_errors_told(fastload.DataLoader(Failing(), **arguments), KeyError))
+    assert isinstance(expected[2], str)
+    torch.manual_seed(3)
+    loader = fastload.DataLoader(Failing(), device=device.handle, device_prefetch=device_prefetch, **arguments)
+    assert_same(expected, read_batches(device, with_errors_told(loader, KeyError)))
 
 
 def test_batches_that_grow_use_a_larger_slab_only_where_they_must(by_hand: Fake, images: ImageFolder) -> None:
@@ -494,8 +452,7 @@ def test_batches_that_grow_use_a_larger_slab_only_where_they_must(by_hand: Fake,
     assert len(set(sizes)) == 4
 
 
-@KINDS
-def test_a_loader_can_be_given_another_device_between_epochs(dataset: Any, kind: str) -> None:
+def test_a_loader_can_be_given_another_device_between_epochs(dataset: Any) -> None:
     first, second = Fake(), Fake()
     expected = host_batches(dataset, 3, batch_size=7)
     torch.manual_seed(3)

@@ -6,7 +6,7 @@ import pytest
 import recipes
 import torch
 from bad_folders import make_bad_folder
-from devices import DeviceUnderTest, assert_same, host_batches, read_all
+from devices import DeviceUnderTest, assert_same, host_batches, read_batches
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
 
@@ -40,8 +40,6 @@ def test_batches_with_bad_samples_are_the_hosts(
     expected = host_batches(bad_folder, 2, **arguments)
     torch.manual_seed(3)
     loader = fastload.DataLoader(bad_folder, device=device.handle, **arguments)
-    reads = [read_all(device, batch) for _ in range(2) for batch in loader]
-    device.synchronize()
-    assert_same(expected, [read() for read in reads])
+    assert_same(expected, read_batches(device, (batch for _ in range(2) for batch in loader)))
     stats = loader.stats()
     assert stats.samples_replaced + stats.samples_skipped == 2 * len(BAD)
