@@ -98,9 +98,10 @@ def test_images_that_pillow_decodes_are_the_hosts(
     device: DeviceUnderTest, mixed_folder: Path, num_workers: int
 ) -> None:
     dataset = ImageFolder(str(mixed_folder), recipes.training(32))
+    expected = host_batches(dataset, batch_size=4, num_workers=num_workers)
     torch.manual_seed(3)
     loader = fastload.DataLoader(dataset, batch_size=4, num_workers=num_workers, device=device.handle)
-    assert_same(host_batches(dataset, batch_size=4, num_workers=num_workers), read_batches(device, loader))
+    assert_same(expected, read_batches(device, loader))
     assert loader.stats().samples_fallback > 3
 
 

@@ -251,7 +251,7 @@ PRELUDE = """
 import gc, os, sys, threading, time
 import torch
 import recipes
-from devices import Cuda, Fake, Played, assert_same, bits, host_batches, read_all
+from devices import Cuda, Fake, Played, assert_same, bits, host_batches, read_all, values
 from torchvision.datasets import ImageFolder
 import fastload
 images = ImageFolder(os.environ["FASTLOAD_TEST_FOLDER"], recipes.evaluation(40, 32))
