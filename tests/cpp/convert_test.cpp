@@ -191,33 +191,6 @@ TEST_CASE(convert_pads_with_the_entry_of_zero) {
     }
 }
 
-TEST_CASE(convert_of_an_empty_window_is_padding_only) {
-    const StripImage image(8, 8, 1);
-    ConvertJob job;
-    job.width = 5;
-    job.height = 3;
-    check_all_layouts(image.view().crop({0, 0, 0, 0}), job);
-}
-
-// Common means and deviations, none, and drawn ones, down to some that leave hardly any digits.
-TEST_CASE(normalizations_are_found_with_the_bits_of_every_entry) {
-    const float means[][3] = {{0.485F, 0.456F, 0.406F},    {0.4914F, 0.4822F, 0.4465F},
-                              {0.5F, 0.5F, 0.5F},          {0.0F, 0.0F, 0.0F},
-                              {0.1307F, 0.1307F, 0.1307F}, {0.48145466F, 0.4578275F, 0.40821073F}};
-    const float stds[][3] = {{0.229F, 0.224F, 0.225F},    {0.2023F, 0.1994F, 0.2010F},
-                             {0.5F, 0.5F, 0.5F},          {1.0F, 1.0F, 1.0F},
-                             {0.3081F, 0.3081F, 0.3081F}, {0.26862954F, 0.26130258F, 0.27577711F}};
-    for (std::size_t i = 0; i < std::size(means); ++i) {
-        const std::vector<float> table = normalized_table(means[i], stds[i]);
-        const auto found = find_normalizations(table.data());
-        CHECK(found.has_value());
-        for (std::size_t entry = 0; found.has_value() && entry < table.size(); ++entry) {
-            const float result = found->channels[entry / 256].apply(static_cast<std::uint8_t>(entry % 256));
-            CHECK(std::memcmp(&result, &table[entry], sizeof result) == 0);
-        }
-    }
-}
-
 // Checks how every kernel computes a fraction of 255, for every byte, at the scales with the largest and smallest
 // numbers.
 TEST_CASE(normalizations_give_every_entry_in_every_kernel) {

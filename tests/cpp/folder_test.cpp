@@ -1,14 +1,9 @@
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "check.h"
 #include "io/arena_index.h"
-#include "io/directory_scan.h"
 #include "io/folder_index.h"
 #include "io/joined_index.h"
 #include "temporary_folder.h"
@@ -17,23 +12,12 @@ namespace fastload {
 namespace {
 
 using testing::bytes_of;
-using testing::TemporaryFolder;
 
 std::string text_of(ByteSpan bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
 std::string path_of(const SampleIndex& index, std::int64_t sample) {
     PathBuffer buffer;
     return text_of(index.path(sample, &buffer));
-}
-
-std::vector<std::string> names_of(const DirectoryListing& listing) {
-    std::vector<std::string> names;
-    std::size_t begin = 0;
-    for (const std::uint32_t end : listing.file_ends) {
-        names.push_back(listing.file_names.substr(begin, end - begin));
-        begin = end;
-    }
-    return names;
 }
 
 // A root with the empty directories "" and "b/", and "a/" with files x and yz, "c/" with file w.
@@ -62,16 +46,6 @@ bool is_valid_after(Change change) {
 }
 
 }  // namespace
-
-TEST_CASE(folder_index_puts_paths_together) {
-    const SmallFolder folder;
-    CHECK(folder.is_valid());
-    const FolderIndex index("root/", folder.arrays(), nullptr);
-    CHECK_EQUAL(index.num_samples(), 3);
-    CHECK(path_of(index, 0) == "root/a/x");
-    CHECK(path_of(index, 1) == "root/a/yz");
-    CHECK(path_of(index, 2) == "root/c/w");
-}
 
 TEST_CASE(folder_index_refuses_arrays_that_lead_outside) {
     const auto with_start = [](std::size_t row, std::int64_t DirectoryStart::* column, std::int64_t value) {
@@ -146,28 +120,6 @@ TEST_CASE(folder_index_refuses_paths_longer_than_the_buffer) {
     CHECK_EQUAL(path_of(FolderIndex(root, folder.arrays(), nullptr), 1).size(), sizeof(PathBuffer));
 }
 
-TEST_CASE(folder_index_knows_which_directories_changed) {
-    TemporaryFolder root;
-    for (const char* name : {"a", "b", "c"}) CHECK(::mkdir((root.path() + "/" + name).c_str(), 0700) == 0);
-    SmallFolder folder;
-    const char* const paths[] = {"", "/a", "/b", "/c"};
-    for (std::size_t i = 0; i < 4; ++i) {
-        DirectoryState state;
-        CHECK(read_state(root.path() + paths[i], &state));
-        folder.directories[i] = {state.mtime_ns, state.ctime_ns, state.inode, 0, i == 1 ? 4 : 0};
-    }
-    const FolderIndex index(root.path() + "/", folder.arrays(), nullptr);
-    const auto changed = [&](std::int64_t distrusted) { return index.changed_directories(0, 4, distrusted); };
-    CHECK(changed(3).empty());
-    CHECK((changed(4) == std::vector<std::size_t>{1}));
-    folder.directories[2].ctime_ns += 1;
-    CHECK((changed(3) == std::vector<std::size_t>{2}));
-    folder.directories[3].inode += 1;
-    CHECK((index.changed_directories(3, 4, 0) == std::vector<std::size_t>{3}));
-    for (const char* name : {"a", "b", "c"}) CHECK(::rmdir((root.path() + "/" + name).c_str()) == 0);
-    CHECK((changed(0) == std::vector<std::size_t>{0, 1, 2, 3}));
-}
-
 TEST_CASE(joined_index_skips_empty_parts) {
     const std::string arena = "abc";
     const std::int64_t two[] = {0, 1, 3};
@@ -179,51 +131,6 @@ TEST_CASE(joined_index_skips_empty_parts) {
     CHECK(path_of(index, 0) == "a" && path_of(index, 1) == "bc" && path_of(index, 2) == "a" &&
           path_of(index, 3) == "bc");
     CHECK_EQUAL(JoinedIndex({}).num_samples(), 0);
-}
-
-TEST_CASE(listing_sorts_and_selects_files) {
-    TemporaryFolder folder;
-    for (const char* name : {"b.JPG", "a.jpg", "c.txt", ".jpg", "jpg", "d.jpeg"}) folder.write(name, "");
-    const DirectoryListing listing = list_directory(folder.path(), {".jpg", ".jpeg"});
-    CHECK((names_of(listing) == std::vector<std::string>{".jpg", "a.jpg", "b.JPG", "d.jpeg"}));
-    CHECK(listing.is_sorted && !listing.has_unresolved_link && listing.system_errno == 0);
-    DirectoryState state;
-    CHECK(read_state(folder.path(), &state) && state == listing.state);
-    CHECK_EQUAL(names_of(list_directory(folder.path(), {})).size(), 6U);
-}
-
-TEST_CASE(listing_leaves_names_beyond_ascii_to_the_caller) {
-    TemporaryFolder folder;
-    for (const char* name : {"b\xff", "a.jpg"}) folder.write(name, "");
-    const DirectoryListing listing = list_directory(folder.path(), {".jpg"});
-    CHECK(!listing.is_sorted);
-    CHECK_EQUAL(names_of(listing).size(), 2U);
-}
-
-TEST_CASE(listing_follows_links) {
-    TemporaryFolder folder;
-    folder.write("file.jpg", "");
-    CHECK(::mkdir((folder.path() + "/sub").c_str(), 0700) == 0);
-    CHECK(::symlink("sub", folder.name("linked").c_str()) == 0);
-    CHECK(::symlink("file.jpg", folder.name("other.jpg").c_str()) == 0);
-    DirectoryListing listing = list_directory(folder.path(), {});
-    CHECK_EQUAL(listing.directories.size(), 2U);
-    for (const Subdirectory& found : listing.directories) CHECK(found.is_link == (found.name == "linked"));
-    CHECK((names_of(listing) == std::vector<std::string>{"file.jpg", "other.jpg"}));
-    CHECK(!listing.has_unresolved_link);
-    CHECK(::symlink("nowhere", folder.name("dangling.jpg").c_str()) == 0);
-    listing = list_directory(folder.path(), {});
-    CHECK_EQUAL(names_of(listing).size(), 3U);
-    CHECK(listing.has_unresolved_link);
-    CHECK(::rmdir((folder.path() + "/sub").c_str()) == 0);
-}
-
-TEST_CASE(listing_says_why_there_is_none) {
-    TemporaryFolder folder;
-    CHECK_EQUAL(list_directory(folder.path() + "/absent", {}).system_errno, ENOENT);
-    CHECK_EQUAL(list_directory(folder.write("file", ""), {}).system_errno, ENOTDIR);
-    DirectoryState state;
-    CHECK(!read_state(folder.path() + "/absent", &state) && !read_state(folder.path() + "/file", &state));
 }
 
 }  // namespace fastload

@@ -49,14 +49,6 @@ TEST_CASE(reader_accepts_an_empty_file) {
     CHECK(contents.is_empty());
 }
 
-TEST_CASE(reader_reports_a_missing_file_with_its_errno) {
-    FileReader reader;
-    ByteSpan contents;
-    const Status status = reader.read(bytes_of("/nonexistent/file"), 100, &contents);
-    CHECK(status.code == StatusCode::kOpenFailed);
-    CHECK_EQUAL(status.system_errno, ENOENT);
-}
-
 TEST_CASE(reader_finds_relative_names_in_the_directory_that_it_is_given) {
     TemporaryFolder here;
     TemporaryFolder there;
@@ -109,18 +101,6 @@ TEST_CASE(a_thread_may_have_a_directory_of_its_own) {
     }).join();
     CHECK(::getcwd(after, sizeof(after)) != nullptr);
     CHECK(!is_own || std::string(before) == after);
-}
-
-TEST_CASE(reader_refuses_a_fifo_without_waiting_and_a_folder) {
-    TemporaryFolder folder;
-    const std::string fifo = folder.name("fifo");
-    CHECK(::mkfifo(fifo.c_str(), 0600) == 0);
-    FileReader reader;
-    ByteSpan contents;
-    CHECK(reader.read(bytes_of(fifo), 100, &contents).code == StatusCode::kNotRegularFile);
-    const Status status = reader.read(bytes_of(folder.path()), 100, &contents);
-    CHECK(status.code == StatusCode::kNotRegularFile);
-    CHECK_EQUAL(status.system_errno, EISDIR);
 }
 
 TEST_CASE(reader_refuses_a_file_over_the_limit_before_reading) {

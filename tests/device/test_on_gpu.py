@@ -14,12 +14,11 @@ from typing import Any
 import pytest
 import torch
 import torch.utils.data
-from image_folders import make_clean_folder, make_mixed_folder
+from image_folders import make_clean_folder
 from recipes import MEAN, STD, PythonBlur, bytes_of, evaluation, training
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils.data import ConcatDataset, Dataset
 from torchvision import datasets, transforms
-from torchvision.transforms import v2
 
 import fastload
 from fastload import _native
@@ -46,7 +45,6 @@ RECIPES = {
     "erasing": ending(*NORMALISED, transforms.RandomErasing(p=1.0)),
     "partly in Python": ending(PythonBlur(3), *NORMALISED),
 }
-LAYOUTS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
 
 
 @pytest.fixture(scope="module")
@@ -89,20 +87,6 @@ def test_batches_on_the_device_have_the_bytes_of_torchs_on_the_host(
     assert host_bytes(found) == bytes_of(expected)
 
 
-@pytest.mark.parametrize("layout", list(LAYOUTS))
-@pytest.mark.parametrize("recipe", [name for name in RECIPES if name != "partly in Python"])
-def test_both_layouts_have_the_same_bytes(folder: Path, recipe: str, layout: str) -> None:
-    dataset = datasets.ImageFolder(str(folder), RECIPES[recipe])
-    found = batches_of_fastload(dataset, device="cuda", memory_format=LAYOUTS[layout])
-    assert all(images.is_contiguous(memory_format=LAYOUTS[layout]) for images, _ in found)
-    assert host_bytes(found) == bytes_of(batches_of_torch(dataset))
-
-
-def test_files_that_pillow_decodes_get_there_as_well(tmp_path: Path) -> None:
-    dataset = datasets.ImageFolder(str(make_mixed_folder(tmp_path / "mixed")), evaluation(72, 64))
-    assert host_bytes(batches_of_fastload(dataset, device="cuda")) == bytes_of(batches_of_torch(dataset))
-
-
 def test_the_kernel_and_torchs_operations_convert_to_the_same_bytes(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,18 +108,6 @@ def test_a_batch_on_another_stream_is_whole_when_that_stream_reads_it(folder: Pa
 
 
 # ---- the user's own work on the device -----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("mixing", [v2.MixUp, v2.CutMix])
-def test_mixing_as_device_transform_gives_what_it_gives_in_the_loop(folder: Path, mixing: Any) -> None:
-    dataset = datasets.ImageFolder(str(folder), evaluation(72, 64))
-    mix = mixing(num_classes=3)
-
-    expected = [mix(images.cuda(), labels.cuda()) for images, labels in batches_of_torch(dataset)]
-    found = batches_of_fastload(dataset, device="cuda", device_transform=lambda batch: mix(*batch))
-    assert len(found) == len(expected)
-    for batch, other in zip(found, expected, strict=True):
-        assert all(torch.equal(tensor, twin) for tensor, twin in zip(batch, other, strict=True))
 
 
 class Distances(Dataset[Any]):
