@@ -3,10 +3,8 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <climits>
 #include <cstring>
 #include <string>
-#include <thread>
 
 #include "check.h"
 #include "io/arena_index.h"
@@ -49,28 +47,6 @@ TEST_CASE(reader_accepts_an_empty_file) {
     CHECK(contents.is_empty());
 }
 
-TEST_CASE(reader_finds_relative_names_in_the_directory_that_it_is_given) {
-    TemporaryFolder here;
-    TemporaryFolder there;
-    const std::string absolute = here.write("file", "here");
-    there.write("file", "there");
-    char before[PATH_MAX];
-    CHECK(::getcwd(before, sizeof(before)) != nullptr);
-    CHECK(::chdir(here.path().c_str()) == 0);
-    const WorkingDirectory directory;
-    CHECK(directory.descriptor() >= 0 && directory.system_errno() == 0);
-    CHECK(::chdir(there.path().c_str()) == 0);
-    FileReader reader;
-    ByteSpan contents;
-    CHECK(reader.read(bytes_of("file"), 100, &contents, &directory).is_ok());
-    CHECK_EQUAL(contents.size(), 4U);
-    CHECK(reader.read(bytes_of("file"), 100, &contents).is_ok());
-    CHECK_EQUAL(contents.size(), 5U);
-    CHECK(::chdir("/") == 0);
-    CHECK(reader.read(bytes_of(absolute), 100, &contents, &directory).is_ok());
-    CHECK(::chdir(before) == 0);
-}
-
 TEST_CASE(reader_says_why_there_is_no_directory_for_relative_names_only) {
     TemporaryFolder folder;
     const std::string absolute = folder.write("file", "here");
@@ -87,20 +63,6 @@ TEST_CASE(reader_says_why_there_is_no_directory_for_relative_names_only) {
     CHECK(status.code == StatusCode::kOpenFailed);
     CHECK_EQUAL(status.system_errno, EMFILE);
     CHECK(reader.read(bytes_of(absolute), 100, &contents, &directory).is_ok());
-}
-
-TEST_CASE(a_thread_may_have_a_directory_of_its_own) {
-    TemporaryFolder folder;
-    char before[PATH_MAX];
-    char after[PATH_MAX];
-    CHECK(::getcwd(before, sizeof(before)) != nullptr);
-    bool is_own = false;
-    std::thread([&] {
-        is_own = own_working_directory();
-        if (is_own && ::chdir(folder.path().c_str()) != 0) is_own = false;
-    }).join();
-    CHECK(::getcwd(after, sizeof(after)) != nullptr);
-    CHECK(!is_own || std::string(before) == after);
 }
 
 TEST_CASE(reader_refuses_a_file_over_the_limit_before_reading) {
