@@ -1,9 +1,13 @@
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "check.h"
 #include "io/arena_index.h"
+#include "io/directory_scan.h"
 #include "io/folder_index.h"
 #include "io/joined_index.h"
 #include "temporary_folder.h"
@@ -12,6 +16,7 @@ namespace fastload {
 namespace {
 
 using testing::bytes_of;
+using testing::TemporaryFolder;
 
 std::string text_of(ByteSpan bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
@@ -118,6 +123,28 @@ TEST_CASE(folder_index_refuses_paths_longer_than_the_buffer) {
     CHECK(!folder.is_valid(sizeof(PathBuffer) + 1));
     const std::string root(sizeof(PathBuffer) - 4, 'r');
     CHECK_EQUAL(path_of(FolderIndex(root, folder.arrays(), nullptr), 1).size(), sizeof(PathBuffer));
+}
+
+TEST_CASE(folder_index_knows_which_directories_changed) {
+    TemporaryFolder root;
+    for (const char* name : {"a", "b", "c"}) CHECK(::mkdir((root.path() + "/" + name).c_str(), 0700) == 0);
+    SmallFolder folder;
+    const char* const paths[] = {"", "/a", "/b", "/c"};
+    for (std::size_t i = 0; i < 4; ++i) {
+        DirectoryState state;
+        CHECK(read_state(root.path() + paths[i], &state));
+        folder.directories[i] = {state.mtime_ns, state.ctime_ns, state.inode, 0, i == 1 ? 4 : 0};
+    }
+    const FolderIndex index(root.path() + "/", folder.arrays(), nullptr);
+    const auto changed = [&](std::int64_t distrusted) { return index.changed_directories(0, 4, distrusted); };
+    CHECK(changed(3).empty());
+    CHECK((changed(4) == std::vector<std::size_t>{1}));
+    folder.directories[2].ctime_ns += 1;
+    CHECK((changed(3) == std::vector<std::size_t>{2}));
+    folder.directories[3].inode += 1;
+    CHECK((index.changed_directories(3, 4, 0) == std::vector<std::size_t>{3}));
+    for (const char* name : {"a", "b", "c"}) CHECK(::rmdir((root.path() + "/" + name).c_str()) == 0);
+    CHECK((changed(0) == std::vector<std::size_t>{0, 1, 2, 3}));
 }
 
 TEST_CASE(joined_index_skips_empty_parts) {
