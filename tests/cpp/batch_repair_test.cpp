@@ -20,6 +20,7 @@
 #include "image/steps/random_crop.h"
 #include "image/steps/random_resized_crop.h"
 #include "plan_steps.h"
+#include "scripted_lanes.h"
 
 namespace fastload {
 namespace {
@@ -44,11 +45,10 @@ struct Script {
     }
 };
 
-class ScriptedWorker final : public SampleWorker {
+class ResolvingWorker final : public testing::ScriptedWorker {
   public:
-    ScriptedWorker(const Script& script, unsigned seed) : script_(script), random_(seed) {}
+    ResolvingWorker(const Script& script, unsigned seed) : script_(script), random_(seed) {}
 
-    void read_ahead(const SampleTask&, SampleTimings*) noexcept override {}
     Status run(const SampleTask& task, SampleTimings*) noexcept override {
         std::this_thread::sleep_for(std::chrono::microseconds(random_() % 4 == 0 ? random_() % 300 : 0));
         const Fate fate = script_.fate(task.sample_index);
@@ -58,11 +58,6 @@ class ScriptedWorker final : public SampleWorker {
         if (fate == Fate::kFailsBehindSize) return {StatusCode::kFileShrank, 0, 0, "scripted"};
         return status;
     }
-    Status run_with_pixels(const SampleTask&, const PackedImageView&, SampleTimings*) noexcept override {
-        return Status::ok();
-    }
-    std::size_t scratch_bytes() const noexcept override { return 0; }
-    void release_large_scratch() noexcept override {}
 
   private:
     const Script& script_;
@@ -70,13 +65,13 @@ class ScriptedWorker final : public SampleWorker {
 };
 
 // A flip, and by chance a crop, into which a small image does not fit.
-View random_view(double probability) {
+SampleSource random_source(double probability, std::uint64_t seed = 1) {
     RandomApply by_chance;
     by_chance.probability = probability;
     by_chance.steps = {testing::placed(testing::sized<RandomCrop>(64, 64), 2)};
-    const auto plan = testing::make_plan({testing::flip(0.5, 0), testing::placed(by_chance, 1),
-                                          testing::placed(testing::sized<RandomResizedCrop>(8, 8), 3)});
-    return {plan, plan->sample_bytes()};
+    return testing::drawing_source(testing::make_plan({testing::flip(0.5, 0), testing::placed(by_chance, 1),
+                                                       testing::placed(testing::sized<RandomResizedCrop>(8, 8), 3)}),
+                                   seed);
 }
 
 using Words = std::vector<std::int64_t>;
@@ -230,13 +225,7 @@ class Consumer {
     std::unique_ptr<Iteration> iteration_;
 };
 
-using Packed = std::array<std::uint8_t, Mt19937Stream::kPackedBytes>;
-
-Packed packed(const TorchDraws& draws) {
-    Packed bytes{};
-    draws.stream().pack(bytes.data());
-    return bytes;
-}
+using testing::packed;
 
 struct Case {
     std::size_t num_threads = 2;
@@ -249,12 +238,11 @@ struct Case {
 // Returns the number of samples that were put back.
 std::size_t check_equals_torch(const Script& script, const Case& c) {
     std::atomic<unsigned> worker_seed{c.seed};
-    Engine engine(c.num_threads, [&]() { return std::make_unique<ScriptedWorker>(script, ++worker_seed); });
+    Engine engine(c.num_threads, [&]() { return std::make_unique<ResolvingWorker>(script, ++worker_seed); });
     std::vector<SampleSource> sources(c.num_lanes);
     std::vector<TorchDraws> expected_draws;
     for (std::size_t lane = 0; lane < c.num_lanes; ++lane) {
-        sources[lane].views = {random_view(c.probability)};
-        sources[lane].torch_draws = TorchDraws(Mt19937Stream(c.seed + lane), {true, true});
+        sources[lane] = random_source(c.probability, c.seed + lane);
         expected_draws.push_back(*sources[lane].torch_draws);
     }
     const std::shared_ptr<const TransformPlan> plan = sources[0].views[0].plan;
@@ -319,9 +307,9 @@ TEST_CASE(without_an_order_of_draws_later_batches_are_left_alone) {
     const Script script = script_with(kSome);
     for (const std::size_t num_threads : {0U, 1U, 4U}) {
         std::atomic<unsigned> worker_seed{1};
-        Engine engine(num_threads, [&]() { return std::make_unique<ScriptedWorker>(script, ++worker_seed); });
-        SampleSource source;
-        source.views = {random_view(1)};
+        Engine engine(num_threads, [&]() { return std::make_unique<ResolvingWorker>(script, ++worker_seed); });
+        SampleSource source = random_source(1);
+        source.torch_draws.reset();
         source.seed = 3;
         Consumer consumer(engine, {source}, false);
         std::size_t num_samples = 0;
@@ -347,20 +335,15 @@ TEST_CASE(errors_are_listed_by_position_for_any_order_of_events) {
     std::map<std::size_t, Fate> bad = {{0, Fate::kFailsBehindSize}, {3, Fate::kFailsBeforeSize}, {5, Fate::kSmall}};
     const Script script = script_with(bad, kBatchSize);
     std::atomic<unsigned> worker_seed{1};
-    Engine engine(4, [&]() { return std::make_unique<ScriptedWorker>(script, ++worker_seed); });
-    SampleSource source;
-    source.views = {random_view(1)};
-    source.torch_draws = TorchDraws(Mt19937Stream(1), {true, true});
+    Engine engine(4, [&]() { return std::make_unique<ResolvingWorker>(script, ++worker_seed); });
+    const SampleSource source = random_source(1);
     const std::shared_ptr<DrawLane> lane = engine.open_lane(source);
     std::vector<std::uint8_t> bytes(kBatchSize * source.views[0].sample_bytes);
     std::uint8_t* const images = bytes.data();
     const std::array<std::int64_t, kBatchSize> indices = {0, 1, 2, 3, 4, 5};
     for (int attempt = 0; attempt < 20; ++attempt) {
         lane->submit({indices.data(), indices.size()}, {&images, 1}, nullptr);
-        PendingSample needs_python;
-        while (lane->wait(milliseconds(50), &needs_python) == WaitResult::kTimedOut) continue;
-        std::shared_ptr<void> memory;
-        std::shared_ptr<BatchSlot> slot = lane->take_ready(&memory);
+        std::shared_ptr<BatchSlot> slot = testing::next_batch(*lane);
         std::vector<std::size_t> positions;
         for (const SampleError& error : slot->errors) positions.push_back(error.position);
         CHECK(positions == std::vector<std::size_t>({0, 3, 5}));
@@ -374,11 +357,10 @@ TEST_CASE(errors_are_listed_by_position_for_any_order_of_events) {
 
 TEST_CASE(a_batch_of_a_lane_that_was_cancelled_does_not_come_again) {
     const Script script = script_with(kSome);
-    Engine engine(0, [&]() { return std::make_unique<ScriptedWorker>(script, 1U); });
+    Engine engine(0, [&]() { return std::make_unique<ResolvingWorker>(script, 1U); });
     for (const bool is_ordered : {false, true}) {
-        SampleSource source;
-        source.views = {random_view(1)};
-        if (is_ordered) source.torch_draws = TorchDraws(Mt19937Stream(1), {true, true});
+        SampleSource source = random_source(1);
+        if (!is_ordered) source.torch_draws.reset();
         const auto iteration = engine.open_iteration({source});
         std::vector<std::uint8_t> bytes(source.views[0].sample_bytes);
         std::uint8_t* const images = bytes.data();

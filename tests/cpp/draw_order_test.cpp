@@ -20,6 +20,7 @@
 #include "image/plan/transform_plan.h"
 #include "image/steps/random_resized_crop.h"
 #include "plan_steps.h"
+#include "scripted_lanes.h"
 
 namespace fastload {
 namespace {
@@ -49,11 +50,10 @@ struct Script {
     }
 };
 
-class ScriptedWorker final : public SampleWorker {
+class ResolvingWorker final : public testing::ScriptedWorker {
   public:
-    ScriptedWorker(const Script& script, unsigned seed) : script_(script), random_(seed) {}
+    ResolvingWorker(const Script& script, unsigned seed) : script_(script), random_(seed) {}
 
-    void read_ahead(const SampleTask&, SampleTimings*) noexcept override {}
     Status run(const SampleTask& task, SampleTimings*) noexcept override {
         linger();
         const Fate fate = script_.fate(task.sample_index);
@@ -66,9 +66,6 @@ class ScriptedWorker final : public SampleWorker {
     Status run_with_pixels(const SampleTask& task, const PackedImageView&, SampleTimings*) noexcept override {
         return resolve(task);
     }
-
-    std::size_t scratch_bytes() const noexcept override { return 0; }
-    void release_large_scratch() noexcept override {}
 
   private:
     Status resolve(const SampleTask& task) noexcept {
@@ -87,10 +84,7 @@ std::shared_ptr<const TransformPlan> random_plan() {
     return testing::make_plan({testing::placed(testing::sized<RandomResizedCrop>(8, 8)), testing::flip(0.5, 0)});
 }
 
-View random_view() {
-    const std::shared_ptr<const TransformPlan> plan = random_plan();
-    return {plan, plan->sample_bytes()};
-}
+SampleSource random_source(std::uint64_t seed = 1) { return testing::drawing_source(random_plan(), seed); }
 
 // The crop and whether there is a flip.
 using Choices = std::array<std::int32_t, 5>;
@@ -152,22 +146,14 @@ class Consumer {
     }
 
     std::shared_ptr<BatchSlot> next(std::size_t number) {
-        PendingSample needs_python;
-        for (int attempt = 0; attempt < 400; ++attempt) {
-            const WaitResult result = lane_->wait(milliseconds(50), &needs_python);
-            if (result == WaitResult::kTimedOut) continue;
-            CHECK(result == WaitResult::kReady);
-            std::shared_ptr<void> memory;
-            std::shared_ptr<BatchSlot> slot = lane_->take_ready(&memory);
-            if (slot->first_error()) {
-                source_.torch_draws = lane_->draws_after(*slot);
-                lane_->cancel();
-                open(number + 1);
-            }
-            return slot;
+        std::shared_ptr<BatchSlot> slot = testing::next_batch(*lane_);
+        CHECK(slot != nullptr);
+        if (slot->first_error()) {
+            source_.torch_draws = lane_->draws_after(*slot);
+            lane_->cancel();
+            open(number + 1);
         }
-        CHECK(false);
-        return nullptr;
+        return slot;
     }
 
     const DrawLane& lane() const { return *lane_; }
@@ -198,23 +184,15 @@ std::vector<std::vector<std::int64_t>> make_batches(std::size_t count) {
     return batches;
 }
 
-using Packed = std::array<std::uint8_t, Mt19937Stream::kPackedBytes>;
-
-Packed packed(const std::optional<TorchDraws>& draws) {
-    Packed bytes{};
-    CHECK(draws.has_value());
-    if (draws) draws->stream().pack(bytes.data());
-    return bytes;
-}
+using testing::packed;
+using Packed = testing::PackedDraws;
 
 void check_equals_torch(const Script& script, std::size_t num_threads, unsigned seed) {
     std::atomic<unsigned> worker_seed{seed};
-    Engine engine(num_threads, [&]() { return std::make_unique<ScriptedWorker>(script, ++worker_seed); });
+    Engine engine(num_threads, [&]() { return std::make_unique<ResolvingWorker>(script, ++worker_seed); });
     std::vector<std::thread> decoders;
     for (unsigned i = 0; i < 2; ++i) decoders.emplace_back([&, i] { decode(engine.core(), script, seed + i); });
-    SampleSource source;
-    source.views = {random_view()};
-    source.torch_draws = TorchDraws(Mt19937Stream(seed), {true, true});
+    const SampleSource source = random_source(seed);
     const auto batches = make_batches(12);
     TorchDraws expected_draws = *source.torch_draws;
     Consumer consumer(engine, source, batches);
@@ -222,7 +200,7 @@ void check_equals_torch(const Script& script, std::size_t num_threads, unsigned 
         std::optional<std::size_t> failed;
         // Whether or not threads have begun the batch meanwhile.
         const auto before = packed(expected_draws);
-        CHECK(packed(consumer.lane().draws_untaken()) == before);
+        CHECK(packed(*consumer.lane().draws_untaken()) == before);
         const auto expected = draw_as_torch(script, *source.views[0].plan, batches[number], &expected_draws, &failed);
         const std::shared_ptr<BatchSlot> slot = consumer.next(number);
         CHECK_EQUAL(slot->first_error() != nullptr, failed.has_value());
@@ -231,7 +209,7 @@ void check_equals_torch(const Script& script, std::size_t num_threads, unsigned 
             CHECK(choices_of(slot->reports[position].views[0]) == expected[position]);
         }
         if (failed) continue;
-        CHECK(packed(consumer.lane().draws_before(*slot)) == before);
+        CHECK(packed(*consumer.lane().draws_before(*slot)) == before);
         TorchDraws after = *consumer.lane().draws_after(*slot);
         TorchDraws wanted = expected_draws;
         CHECK_EQUAL(after.below(1U << 27), wanted.below(1U << 27));
@@ -267,12 +245,11 @@ TEST_CASE(draws_of_later_batches_begin_where_a_failed_sample_stopped) {
 TEST_CASE(an_iteration_that_begins_at_a_later_worker_has_the_same_choices) {
     constexpr std::size_t kWorkers = 3;
     Script script{{Fate::kNative, Fate::kFallbackInBody}};
-    Engine engine(0, [&]() { return std::make_unique<ScriptedWorker>(script, 1U); });
+    Engine engine(0, [&]() { return std::make_unique<ResolvingWorker>(script, 1U); });
     const auto batches = make_batches(11);
     std::vector<SampleSource> sources(kWorkers);
     for (std::size_t worker = 0; worker < kWorkers; ++worker) {
-        sources[worker].views = {random_view()};
-        sources[worker].torch_draws = TorchDraws(Mt19937Stream(worker), {true, true});
+        sources[worker] = random_source(worker);
     }
     auto bytes = std::make_shared<std::vector<std::uint8_t>>(kBatchSize * sources[0].views[0].sample_bytes);
     std::uint8_t* const images = bytes->data();
@@ -359,10 +336,8 @@ TEST_CASE(bytes_that_are_no_packed_generator_are_refused_and_change_nothing) {
 
 TEST_CASE(cancel_releases_samples_that_wait_for_their_turn) {
     Script script{{Fate::kFallbackAtHeader, Fate::kNative, Fate::kNative}};
-    Engine engine(2, [&]() { return std::make_unique<ScriptedWorker>(script, 1U); });
-    SampleSource source;
-    source.views = {random_view()};
-    source.torch_draws = TorchDraws(Mt19937Stream(1), {true, true});
+    Engine engine(2, [&]() { return std::make_unique<ResolvingWorker>(script, 1U); });
+    const SampleSource source = random_source();
     std::weak_ptr<DrawLane> watched;
     std::weak_ptr<void> memory;
     {
@@ -389,10 +364,8 @@ TEST_CASE(samples_that_wait_for_their_turn_allocate_nothing_once_warm) {
     Script script;
     script.fates = {Fate::kNative};
     std::atomic<unsigned> seed{1};
-    Engine engine(3, [&]() { return std::make_unique<ScriptedWorker>(script, seed++); });
-    SampleSource source;
-    source.views = {random_view()};
-    source.torch_draws = TorchDraws(Mt19937Stream(1), {true, true});
+    Engine engine(3, [&]() { return std::make_unique<ResolvingWorker>(script, seed++); });
+    const SampleSource source = random_source();
     const std::shared_ptr<DrawLane> lane = engine.open_lane(source);
     const std::vector<std::int64_t> indices(kSamples, 3);
     auto bytes = std::make_shared<std::vector<std::uint8_t>>(kSamples * source.views[0].sample_bytes);
@@ -400,10 +373,7 @@ TEST_CASE(samples_that_wait_for_their_turn_allocate_nothing_once_warm) {
     const auto run_batches = [&] {
         for (int k = 0; k < kBatches; ++k) {
             lane->submit({indices.data(), indices.size()}, {&images, 1}, bytes);
-            PendingSample needs_python;
-            while (lane->wait(milliseconds(50), &needs_python) == WaitResult::kTimedOut) continue;
-            std::shared_ptr<void> memory;
-            lane->recycle(lane->take_ready(&memory));
+            lane->recycle(testing::next_batch(*lane));
         }
     };
     run_batches();
@@ -414,23 +384,15 @@ TEST_CASE(samples_that_wait_for_their_turn_allocate_nothing_once_warm) {
 }
 
 TEST_CASE(an_image_that_changes_its_size_meanwhile_fails) {
-    class ChangingWorker final : public SampleWorker {
+    class ChangingWorker final : public testing::ScriptedWorker {
       public:
-        void read_ahead(const SampleTask&, SampleTimings*) noexcept override {}
         Status run(const SampleTask& task, SampleTimings*) noexcept override {
             if (const Status status = task.choices->resolve(task, {100, 100}); !status.is_ok()) return status;
             return task.choices->resolve(task, {100, 101});
         }
-        Status run_with_pixels(const SampleTask&, const PackedImageView&, SampleTimings*) noexcept override {
-            return Status::ok();
-        }
-        std::size_t scratch_bytes() const noexcept override { return 0; }
-        void release_large_scratch() noexcept override {}
     };
     Engine engine(1, []() { return std::make_unique<ChangingWorker>(); });
-    SampleSource source;
-    source.views = {random_view()};
-    source.torch_draws = TorchDraws(Mt19937Stream(1), {true, true});
+    const SampleSource source = random_source();
     Consumer consumer(engine, source, {{0}, {1}});
     CHECK(consumer.next(0)->first_error()->status.code == StatusCode::kInvalidGeometry);
 }

@@ -18,6 +18,7 @@
 #include "engine/batch/buffer_pool.h"
 #include "engine/deferred_releases.h"
 #include "failing_allocation.h"
+#include "scripted_lanes.h"
 
 namespace fastload {
 namespace {
@@ -120,18 +121,6 @@ BatchBytes submit(DrawLane& lane, const Indices& indices) {
     return bytes;
 }
 
-std::shared_ptr<BatchSlot> next(DrawLane& lane) {
-    PendingSample needs_python;
-    for (int attempt = 0; attempt < 1000; ++attempt) {
-        const WaitResult result = lane.wait(milliseconds(50), &needs_python);
-        if (result == WaitResult::kTimedOut) continue;
-        if (result != WaitResult::kReady) return nullptr;
-        std::shared_ptr<void> memory;
-        return lane.take_ready(&memory);
-    }
-    return nullptr;
-}
-
 bool is_filled_with(const std::vector<std::uint8_t>& bytes, const std::vector<std::int64_t>& indices) {
     for (std::size_t position = 0; position < indices.size(); ++position) {
         for (std::size_t i = 0; i < kSampleBytes; ++i) {
@@ -149,7 +138,7 @@ struct Loader {
     Loader(std::size_t num_threads, Script& script) : engine(num_threads, factory_of(script)) {}
     ~Loader() { CHECK(engine.close(milliseconds(5000))); }
     BatchBytes submit(const Indices& indices) { return fastload::submit(*lane, indices); }
-    std::shared_ptr<BatchSlot> next() { return fastload::next(*lane); }
+    std::shared_ptr<BatchSlot> next() { return testing::next_batch(*lane); }
     WaitResult wait(PendingSample* sample) { return lane->wait(milliseconds(5000), sample); }
     EngineCounters counters() const { return engine.core().stats().snapshot(); }
 };
@@ -308,7 +297,7 @@ TEST_CASE(lanes_of_one_engine_are_independent) {
     const BatchBytes kept = submit(*second, {7, 8});
     submit(*first, {1, 2});
     first->cancel();
-    CHECK(next(*second) != nullptr);
+    CHECK(testing::next_batch(*second) != nullptr);
     CHECK(is_filled_with(*kept, {7, 8}));
     CHECK(engine.close(milliseconds(5000)));
 }
@@ -366,7 +355,7 @@ TEST_CASE(dropping_a_thousand_lanes_leaves_nothing_behind) {
         const std::shared_ptr<DrawLane> lane = engine.open_lane(scripted_source());
         submit(*lane, {1, 2, 3});
         submit(*lane, {4, 5, 6});
-        if (i % 3 == 0) CHECK(next(*lane) != nullptr);
+        if (i % 3 == 0) CHECK(testing::next_batch(*lane) != nullptr);
         lane->cancel();
     }
     CHECK(engine.close(milliseconds(5000)));

@@ -45,31 +45,6 @@ constexpr StatusCode kOk = StatusCode::kOk;
 
 }  // namespace
 
-TEST_CASE(markers_of_an_ordinary_header_are_read) {
-    const auto header = std::make_unique<Header>();
-    const Bytes file = joined({kSoi, app(0xE0, "JFIF\0\1\1\0\0\1\0\1\0\0", 14), segment(0xFE, {1, 2, 3}), dqt(0, 3),
-                               dqt(1, 5), segment(0xDD, {0x01, 0x02}), sof(0xC1, 33, 50, kColor420), dht(0x03, 7),
-                               dht(0x11, 0x21), sos({1, 2, 3}, 0x31)});
-    CHECK(verdict(file, header.get()) == kOk);
-    CHECK_EQUAL(header->frame.size.width, 33);
-    CHECK_EQUAL(header->frame.size.height, 50);
-    CHECK_EQUAL(header->frame.mcus_wide, 3);
-    CHECK_EQUAL(header->frame.mcus_high, 4);
-    CHECK_EQUAL(header->frame.components[1].width, 17);
-    CHECK_EQUAL(header->frame.components[1].blocks_wide, 3);
-    CHECK_EQUAL(header->frame.components[0].blocks_high, 7);
-    CHECK_EQUAL(header->frame.components[2].horizontal_expansion, 2);
-    CHECK_EQUAL(header->tables.restart_interval, 0x0102U);
-    CHECK_EQUAL(header->tables.quantization[1].values[63], 5);
-    CHECK(header->tables.dc[3].is_defined);
-    CHECK_EQUAL(header->tables.ac[1].symbols[0], 0x21);
-    CHECK(!header->tables.ac[0].is_defined);
-    CHECK_EQUAL(header->first_scan.components[2].dc_slot, 3);
-    CHECK_EQUAL(header->first_scan.components[2].ac_slot, 1);
-    CHECK_EQUAL(header->first_scan.data_offset, file.size());
-    CHECK(header->color == ColorModel::kYcc);
-}
-
 TEST_CASE(markers_refuse_all_but_8_bit_files_of_a_known_kind) {
     CHECK(verdict({}) == kUnsupported);
     CHECK(verdict({0xFF, 0xD8}) == kUnsupported);
@@ -342,20 +317,6 @@ TEST_CASE(markers_take_the_bands_of_a_progressive_file) {
     CHECK(verdict(with({}, color, sos_band({2, 3}, 1, 5, 0x01))) == kIrregular);
     CHECK(verdict(with({}, color, sos_band({3}, 1, 5, 0x01))) == kOk);
     CHECK(verdict(with({}, sof(0xC0, 16, 16, kColor420), sos_band({3}, 1, 5, 0x01))) == kIrregular);
-}
-
-TEST_CASE(markers_tell_what_a_progressive_scan_brings) {
-    const auto header = std::make_unique<Header>();
-    CHECK(verdict(with({}, sof(0xC2, 16, 16, {{1, 0x11, 0}}), sos_band({1}, 6, 63, 0x21)), header.get()) == kOk);
-    CHECK(header->frame.is_progressive);
-    const Scan& scan = header->first_scan;
-    CHECK_EQUAL(scan.spectral_start, 6);
-    CHECK_EQUAL(scan.spectral_end, 63);
-    CHECK_EQUAL(scan.approximation_high, 2);
-    CHECK_EQUAL(scan.approximation_low, 1);
-    CHECK(!scan.is_dc() && scan.is_refinement());
-    CHECK(verdict(with({}, sof(0xC1, 16, 16, {{1, 0x11, 0}}), sos({1})), header.get()) == kOk);
-    CHECK(!header->frame.is_progressive);
 }
 
 }  // namespace fastload::jpeg
