@@ -57,11 +57,7 @@ std::vector<T> expected_elements(const StripImageView& source, const ConvertJob&
 class RowImage {
   public:
     explicit RowImage(const StripImageView& source) : width_(source.width), height_(source.height) {
-        for (int plane = 0; plane < 3; ++plane) {
-            for (std::int32_t y = 0; y < height_; ++y) {
-                for (std::int32_t x = 0; x < width_; ++x) planes_[plane].push_back(source.at(plane, x, y));
-            }
-        }
+        for (int plane = 0; plane < 3; ++plane) planes_[plane] = testing::pixels_of(source, plane);
     }
 
     PlanarImageView view() {

@@ -11,6 +11,7 @@
 #include "codec/jpeg/jpeg_decoder.h"
 #include "kernels/dispatch.h"
 #include "small_picture.h"
+#include "test_images.h"
 
 namespace fastload {
 namespace {
@@ -57,14 +58,8 @@ class FileDecoder {
     // The pixels in the middle of one row of MCUs, which depends on no other row; none if there is a fault.
     Bytes pixels_of_row(std::int32_t row, EntropyIndex* index) {
         StripImageView view;
-        Bytes pixels;
-        if (!decoder_->decode({100, row * kMcuHeight + 4, 100, 8}, index, &view).is_ok()) return pixels;
-        for (int plane = 0; plane < 3; ++plane) {
-            for (std::int32_t y = 0; y < view.height; ++y) {
-                for (std::int32_t x = 0; x < view.width; ++x) pixels.push_back(view.at(plane, x, y));
-            }
-        }
-        return pixels;
+        const bool is_ok = decoder_->decode({100, row * kMcuHeight + 4, 100, 8}, index, &view).is_ok();
+        return is_ok ? testing::pixels_of(view) : Bytes();
     }
     bool was_index_wrong() const { return decoder_->was_index_wrong(); }
 

@@ -65,16 +65,8 @@ Grid filter_columns(const Grid& input, const AxisTaps& taps, std::int32_t height
     return result;
 }
 
-Grid plane_of(const StripImageView& view, int plane) {
-    Grid grid{view.width, view.height, {}};
-    for (std::int32_t y = 0; y < view.height; ++y) {
-        for (std::int32_t x = 0; x < view.width; ++x) grid.pixels.push_back(view.at(plane, x, y));
-    }
-    return grid;
-}
-
 Grid expected_plane(const StripImageView& view, int plane, const ResizeJob& job) {
-    Grid grid = plane_of(view, plane);
+    Grid grid{view.width, view.height, testing::pixels_of(view, plane)};
     const bool is_vertical_first = job.is_vertical_first && job.vertical != nullptr;
     if (is_vertical_first) grid = filter_columns(grid, *job.vertical, job.height);
     if (job.horizontal != nullptr) grid = filter_rows(grid, *job.horizontal, job.width);
@@ -295,6 +287,20 @@ TEST_CASE(resize_kernels_take_boxes) {
     }
 }
 
+// The largest sum of the weights of one output, without their signs. Checks that all pixels lie in [begin, end).
+std::int64_t worst_sum(const AxisTaps& taps, std::int32_t num_outputs, std::int32_t begin, std::int32_t end) {
+    std::int64_t worst = 0;
+    for (std::int32_t i = 0; i < num_outputs; ++i) {
+        const std::int32_t* const weights = taps.coefficients + static_cast<std::int64_t>(i) * taps.stride;
+        std::int64_t sum = 0;
+        for (std::int32_t t = 0; t < taps.count[i]; ++t) sum += std::abs(weights[t]);
+        worst = std::max(worst, sum);
+        CHECK(taps.count[i] > 0 && taps.count[i] <= taps.stride);
+        CHECK(begin + taps.first[i] >= 0 && begin + taps.first[i] + taps.count[i] <= end);
+    }
+    return worst;
+}
+
 // The bound that lets kernels add in int32: the worst row of signs times 255, for every size of a small grid and for
 // the largest reductions and enlargements.
 TEST_CASE(resize_weights_keep_sums_inside_int32) {
@@ -314,15 +320,7 @@ TEST_CASE(resize_weights_keep_sums_inside_int32) {
         if (from == to) continue;
         for (const Interpolation interpolation : kInterpolations) {
             CHECK(plan.prepare({from, 1}, {to, 1}, interpolation, ResizeOrder::kHorizontalFirst).is_ok());
-            const AxisTaps& taps = *plan.job().horizontal;
-            for (std::int32_t i = 0; i < to; ++i) {
-                std::int64_t sum = 0;
-                for (std::int32_t t = 0; t < taps.count[i]; ++t) {
-                    sum += std::abs(taps.coefficients[static_cast<std::int64_t>(i) * taps.stride + t]);
-                }
-                worst = std::max(worst, sum);
-                CHECK(taps.first[i] >= 0 && taps.count[i] > 0 && taps.first[i] + taps.count[i] <= from);
-            }
+            worst = std::max(worst, worst_sum(*plan.job().horizontal, to, 0, from));
         }
     }
     CHECK(worst * 255 + (1 << 21) <= INT32_MAX);
@@ -346,16 +344,7 @@ TEST_CASE(resize_weights_of_boxes_keep_sums_inside_int32) {
         const Interpolation interpolation = kInterpolations[random() % std::size(kInterpolations)];
         CHECK(plan.prepare(shape, {0, 0, to, 1}, interpolation, ResizeOrder::kPillow13).is_ok());
         const std::int32_t begin = resize_source(shape, {0, 0, to, 1}, interpolation).left;
-        const AxisTaps& taps = *plan.job().horizontal;
-        for (std::int32_t output = 0; output < to; ++output) {
-            std::int64_t sum = 0;
-            for (std::int32_t t = 0; t < taps.count[output]; ++t) {
-                sum += std::abs(taps.coefficients[output * taps.stride + t]);
-            }
-            worst = std::max(worst, sum);
-            CHECK(taps.first[output] >= 0 && taps.count[output] > 0 && taps.count[output] <= taps.stride);
-            CHECK(begin + taps.first[output] + taps.count[output] <= from);
-        }
+        worst = std::max(worst, worst_sum(*plan.job().horizontal, to, begin, from));
     }
     CHECK(worst * 255 + (1 << 21) <= INT32_MAX);
     CHECK(worst > 1 << 22);

@@ -36,6 +36,25 @@ class StripImage {
     std::vector<std::uint8_t> planes_[3];
 };
 
+// The rows of one plane, without a byte between or after them.
+inline std::vector<std::uint8_t> pixels_of(const StripImageView& view, int plane) {
+    std::vector<std::uint8_t> pixels;
+    for (std::int32_t y = 0; y < view.height; ++y) {
+        for (std::int32_t x = 0; x < view.width; ++x) pixels.push_back(view.at(plane, x, y));
+    }
+    return pixels;
+}
+
+// The rows of the three planes, one after the other.
+inline std::vector<std::uint8_t> pixels_of(const StripImageView& view) {
+    std::vector<std::uint8_t> pixels;
+    for (int plane = 0; plane < 3; ++plane) {
+        const std::vector<std::uint8_t> rows = pixels_of(view, plane);
+        pixels.insert(pixels.end(), rows.begin(), rows.end());
+    }
+    return pixels;
+}
+
 // Three planes of rows for results, with the stride that resize kernels require.
 class PlanarImage {
   public:
