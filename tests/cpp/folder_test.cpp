@@ -147,6 +147,14 @@ TEST_CASE(folder_index_knows_which_directories_changed) {
     CHECK((changed(0) == std::vector<std::size_t>{0, 1, 2, 3}));
 }
 
+TEST_CASE(listing_tells_of_a_link_that_leads_nowhere) {
+    TemporaryFolder folder;
+    CHECK(::symlink(folder.write("file.jpg", "").c_str(), folder.name("other.jpg").c_str()) == 0);
+    CHECK(!list_directory(folder.path(), {}).has_unresolved_link);
+    CHECK(::symlink("nowhere", folder.name("dangling.jpg").c_str()) == 0);
+    CHECK(list_directory(folder.path(), {}).has_unresolved_link);
+}
+
 TEST_CASE(joined_index_skips_empty_parts) {
     const std::string arena = "abc";
     const std::int64_t two[] = {0, 1, 3};
