@@ -5,11 +5,9 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <random>
-#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -239,60 +237,6 @@ TEST_CASE(draws_of_later_batches_begin_where_a_failed_sample_stopped) {
     fates[26] = Fate::kFallbackAtHeader;
     for (const std::size_t num_threads : {1U, 2U, 5U}) {
         for (unsigned seed = 20; seed < 24; ++seed) check_equals_torch({fates}, num_threads, seed);
-    }
-}
-
-TEST_CASE(an_iteration_that_begins_at_a_later_worker_has_the_same_choices) {
-    constexpr std::size_t kWorkers = 3;
-    Script script{{Fate::kNative, Fate::kFallbackInBody}};
-    Engine engine(0, [&]() { return std::make_unique<ResolvingWorker>(script, 1U); });
-    const auto batches = make_batches(11);
-    std::vector<SampleSource> sources(kWorkers);
-    for (std::size_t worker = 0; worker < kWorkers; ++worker) {
-        sources[worker] = random_source(worker);
-    }
-    auto bytes = std::make_shared<std::vector<std::uint8_t>>(kBatchSize * sources[0].views[0].sample_bytes);
-    std::uint8_t* const images = bytes->data();
-    const auto take = [&](Iteration& iteration) {
-        for (;;) {
-            PendingSample sample;
-            const WaitResult result = iteration.current()->wait(milliseconds(1000), &sample);
-            if (result == WaitResult::kNeedsPython) {
-                static std::uint8_t pixel[3] = {1, 2, 3};
-                const std::int64_t index = sample.slot->sample_indices[sample.position];
-                sample.pixels = {pixel, 3, script.size(index).width, script.size(index).height};
-                sample.pixels_owner = std::make_shared<int>(0);
-                const std::shared_ptr<DrawLane> lane = sample.lane;
-                lane->complete(std::move(sample));
-                continue;
-            }
-            CHECK(result == WaitResult::kReady);
-            std::shared_ptr<void> memory;
-            return iteration.take_ready(&memory);
-        }
-    };
-    const auto submit = [&](Iteration& iteration, std::size_t first) {
-        for (std::size_t number = first; number < batches.size(); ++number) {
-            iteration.submit({batches[number].data(), batches[number].size()}, {&images, 1}, bytes);
-        }
-    };
-    for (std::size_t stop = 0; stop < batches.size(); ++stop) {
-        const auto whole = engine.open_iteration(sources);
-        submit(*whole, 0);
-        for (std::size_t number = 0; number < stop; ++number) take(*whole);
-        std::vector<SampleSource> rest = sources;
-        const std::vector<TorchDraws> draws = whole->draws_untaken();
-        CHECK_EQUAL(draws.size(), kWorkers);
-        for (std::size_t worker = 0; worker < kWorkers; ++worker) rest[worker].torch_draws = draws[worker];
-        const auto resumed = engine.open_iteration(rest, stop % kWorkers);
-        submit(*resumed, stop);
-        for (std::size_t number = stop; number < batches.size(); ++number) {
-            const auto expected = take(*whole);
-            const auto slot = take(*resumed);
-            for (std::size_t position = 0; position < kBatchSize; ++position) {
-                CHECK(choices_of(slot->reports[position].views[0]) == choices_of(expected->reports[position].views[0]));
-            }
-        }
     }
 }
 

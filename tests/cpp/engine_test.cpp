@@ -1,8 +1,6 @@
 // The engine with a worker that needs no files: the test decides what it writes and when it fails.
 #include "engine/engine.h"
 
-#include <unistd.h>
-
 #include <atomic>
 #include <chrono>
 #include <cstring>

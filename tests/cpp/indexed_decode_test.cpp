@@ -4,8 +4,6 @@
 #include <iterator>
 #include <memory>
 #include <random>
-#include <utility>
-#include <vector>
 
 #include "check.h"
 #include "kernels/dispatch.h"

@@ -21,8 +21,6 @@ from torch.utils.data import ConcatDataset, Dataset
 from torchvision import datasets, transforms
 
 import fastload
-from fastload import _native
-from fastload._delivery import _convert
 
 pytestmark = pytest.mark.gpu
 
@@ -85,26 +83,6 @@ def test_batches_on_the_device_have_the_bytes_of_torchs_on_the_host(
     assert {tensor.device.type for batch in found for tensor in batch} == {"cuda"}
     assert [images.dtype for images, _ in found] == [images.dtype for images, _ in expected]
     assert host_bytes(found) == bytes_of(expected)
-
-
-def test_the_kernel_and_torchs_operations_convert_to_the_same_bytes(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if not _convert.is_fused("cuda"):
-        pytest.skip(f"no kernels: {_native.build_info().cuda_module_reason}")
-    dataset = datasets.ImageFolder(str(folder), training(64))
-    by_kernel = host_bytes(batches_of_fastload(dataset, device="cuda"))
-    monkeypatch.setattr(_convert, "_kernels_on", lambda device: None)
-    assert host_bytes(batches_of_fastload(dataset, device="cuda")) == by_kernel
-
-
-def test_a_batch_on_another_stream_is_whole_when_that_stream_reads_it(folder: Path) -> None:
-    dataset = datasets.ImageFolder(str(folder), training(64))
-    expected = [images.sum(dtype=torch.float64) for images, _ in batches_of_torch(dataset)]
-    side = torch.cuda.Stream()
-    with torch.cuda.stream(side):
-        sums = [images.cpu().sum(dtype=torch.float64) for images, _ in batches_of_fastload(dataset, device="cuda")]
-    assert sums == expected
 
 
 # ---- the user's own work on the device -----------------------------------------------------------------------------
