@@ -20,6 +20,7 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).with_name("helpers")))
 
 import checkout
+from cpp.build import mutated
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -153,13 +154,6 @@ def failing_test(root: Path, suites: list[str]) -> str | None:
     if found is None:
         sys.exit(f"pytest ended with {result.returncode}:\n{result.stdout[-3000:]}{result.stderr[-3000:]}")
     return found.group(1)
-
-
-def mutated(text: str, line: str, replacement: str) -> str:
-    """Returns `text` with `line` replaced. Raises ValueError if it is not in `text` exactly once."""
-    if text.count(line) != 1:
-        raise ValueError(f"a fault's text must be in its source once, found {text.count(line)} times: {line}")
-    return text.replace(line, replacement)
 
 
 def main() -> None:

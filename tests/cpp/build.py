@@ -62,12 +62,35 @@ EXTENSION_OBJECTS = ROOT / "build" / f"temp.{sysconfig.get_platform()}-{sys.impl
 FAKE_CUDA = ROOT / "tests" / "fake_cuda"
 FAKE_RUNTIME = "fake_cuda/libcudart.so.12"
 
+DEVICE_ORDER = ROOT / "tests" / "cpp" / "device_order"
+# Tells the thread sanitizer the order that CUDA guarantees, so the sanitizer must not see it.
+FIBERS = DEVICE_ORDER / "fiber_cudart.cpp"
+FIBER_RUNTIME = "fibers/libcudart.so.12"
+
+# Mutants of the product: device_order_<name> has one place of one source exchanged.
+MUTANTS = {
+    "refill": (
+        "engine/batch/staging_ring.cpp",
+        "if (!slot->is_copying) return {};",
+        "slot->is_copying = false; return {};",
+    ),
+    "unwritten": ("engine/batch/batch_copy.cpp", "!has_destinations_ || !is_written_", "!has_destinations_"),
+    "early": ("cuda/cuda_backend.cpp", "*is_done = error == 0;", "*is_done = true;"),
+    "other_stream": (
+        "cuda/cuda_backend.cpp",
+        "kHostToDevice, pointer_of(stream)",
+        "kHostToDevice, pointer_of(0 * stream)",
+    ),
+}
+
 
 def write_ninja_file(flavor: str, build_dir: Path) -> None:
+    mutants = " ".join(f"device_order_{name}" for name in MUTANTS)
     with_python = {ROOT / "csrc" / "bindings", ROOT / "csrc" / "python"}
     core = [p for p in sorted((ROOT / "csrc").rglob("*.cpp")) if with_python.isdisjoint(p.parents)]
     tests = tests_of(flavor)
     fake_cuda = [FAKE_CUDA / "cudart.cpp", FAKE_CUDA / "fake_gpu.cpp"]
+    device_order = DEVICE_ORDER / ("fiber_main.cpp" if flavor == "tsan" else "stepped_main.cpp")
     targets = sorted((ROOT / "fuzz").glob("fuzz_*.cpp"))
     replayer = ROOT / "fuzz" / "replay_main.cpp"
     benchmark = sorted((ROOT / "benchmarks" / "kernels").glob("*.cpp"))
@@ -90,9 +113,13 @@ def write_ninja_file(flavor: str, build_dir: Path) -> None:
     def object_of(source: Path) -> str:
         return str(source.relative_to(ROOT).with_suffix(".o"))
 
+    def with_runtime(library: str) -> str:
+        """Returns the last part of a link command."""
+        return f"{library}\n  rpath = -Wl,-rpath,{(build_dir / library).parent}"
+
     linked = {s: str(EXTENSION_OBJECTS / object_of(s)) if flavor == "quick" else object_of(s) for s in core}
     core_objects = " ".join(linked.values())
-    sources = targets + ([replayer] if targets else []) + benchmark
+    sources = targets + ([replayer] if targets else []) + benchmark + [device_order]
     if flavor != "quick":
         sources += core
     lines += [f"build {object_of(s)}: compile {s}" for s in sources]
@@ -102,14 +129,28 @@ def write_ninja_file(flavor: str, build_dir: Path) -> None:
     lines += [f"build {object_of(s)}: compile {s} | prelude.h.gch\n{flags_of_tests} -include prelude.h" for s in tests]
     lines += [f"build {object_of(s)}: compile {s}\n  flags = $flags -fPIC" for s in fake_cuda]
     lines.append(f"build {FAKE_RUNTIME}: link_runtime {' '.join(object_of(s) for s in fake_cuda)}")
-    runtime = f"{FAKE_RUNTIME}\n  rpath = -Wl,-rpath,{(build_dir / FAKE_RUNTIME).parent}"
-    lines.append(f"build unit_tests: link {core_objects} {' '.join(object_of(s) for s in tests)} {runtime}")
+    lines.append(
+        f"build unit_tests: link {core_objects} {' '.join(object_of(s) for s in tests)} {with_runtime(FAKE_RUNTIME)}"
+    )
     for target in targets:
         main = "\n  flags = $flags -fsanitize=fuzzer" if flavor == "fuzz" else f" {object_of(replayer)}"
         lines.append(f"build {target.stem}: link {core_objects} {object_of(target)}{main}")
+    if flavor == "tsan":
+        lines.append(f"build {object_of(FIBERS)}: compile {FIBERS}\n  flags = $flags -fPIC -fno-sanitize=thread")
+        lines.append(f"build {FIBER_RUNTIME}: link_runtime {object_of(FIBERS)}")
+    order_runtime = FIBER_RUNTIME if flavor == "tsan" else FAKE_RUNTIME
+    order_objects = f"{object_of(device_order)} {with_runtime(order_runtime)}"
+    lines.append(f"build device_order: link {core_objects} {order_objects}")
+    for name, (source, line, replacement) in MUTANTS.items():
+        original = ROOT / "csrc" / source
+        mutant = build_dir / f"mutant_{name}.cpp"
+        write_if_changed(mutant, mutated(original.read_text(), line, replacement))
+        objects = " ".join({**linked, original: f"{mutant.stem}.o"}.values())
+        lines.append(f"build {mutant.stem}.o: compile {mutant}")
+        lines.append(f"build device_order_{name}: link {objects} {order_objects}")
     beside_kernels = [linked[s] for s in core if s.relative_to(ROOT / "csrc").parts[0] in ("base", "image", "kernels")]
     lines.append(f"build kernel_benchmark: link {' '.join([*beside_kernels, *map(object_of, benchmark)])}")
-    lines.append(f"default unit_tests {' '.join(t.stem for t in targets)}")
+    lines.append(f"default unit_tests device_order {mutants} {' '.join(t.stem for t in targets)}")
     (build_dir / "build.ninja").write_text("\n".join(lines) + "\n")
 
 
@@ -125,6 +166,13 @@ def may_start_threads(source: Path) -> bool:
     text = source.read_text()
     named = [folder / name for name in OWN_HEADER.findall(text) for folder in (source.parent, *INCLUDE_FOLDERS)]
     return bool(THREAD_HEADER.search(text)) or any(may_start_threads(header) for header in named if header.exists())
+
+
+def mutated(text: str, line: str, replacement: str) -> str:
+    """Returns `text` with `line` replaced. Raises ValueError if it is not in `text` exactly once."""
+    if text.count(line) != 1:
+        raise ValueError(f"a mutant's line must be in its source once, found {text.count(line)} times: {line}")
+    return text.replace(line, replacement)
 
 
 def write_if_changed(path: Path, text: str) -> None:

@@ -48,10 +48,15 @@ ROUNDS = pytest.mark.parametrize(
 )
 
 
+def run_to_end(*command: object, timeout: float = MAX_SECONDS) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(part) for part in command], capture_output=True, text=True, timeout=timeout, errors="replace"
+    )
+
+
 def run(*command: object, timeout: float = MAX_SECONDS) -> str:
     """Runs a program that must succeed, and returns what it printed."""
-    words = [str(part) for part in command]
-    result = subprocess.run(words, capture_output=True, text=True, timeout=timeout, errors="replace")
+    result = run_to_end(*command, timeout=timeout)
     assert result.returncode == 0, f"exit status {result.returncode}\n{result.stdout}\n{result.stderr}"
     return result.stdout
 
@@ -100,6 +105,76 @@ def test_unit_tests_pass_under_address_and_undefined_behaviour_sanitizers(rounds
 @ROUNDS
 def test_unit_tests_pass_under_thread_sanitizer(rounds: list[str], tsan: Path) -> None:
     assert " passed, 0 failed" in run(*rounds, *MAY_FORK, *WITHOUT_RANDOMISATION, tsan / "unit_tests")
+
+
+def test_ring_that_waits_for_all_it_must_has_no_wrong_data_on_the_fake_runtime(asan: Path) -> None:
+    assert run(asan / "device_order", "right") == "wrong batches: late 0, kernels first 0, random 0\n"
+
+
+# The forgotten wait, and a schedule of the fake GPU under which that must spoil data.
+@pytest.mark.parametrize(
+    ("forgotten", "schedule"), [("refill", "late"), ("overwrite", "late"), ("consume", "kernels first")]
+)
+def test_ring_that_forgets_a_wait_has_wrong_data_on_the_fake_runtime(forgotten: str, schedule: str, asan: Path) -> None:
+    wrong = wrong_batches(asan / "device_order", forgotten)
+    assert wrong[schedule] > 250
+    assert wrong["random"] > 250
+
+
+def wrong_batches(*command: object) -> dict[str, int]:
+    """Returns the number of wrong batches for each schedule, from a program that finds some."""
+    result = run_to_end(*command)
+    assert (result.returncode, result.stderr) == (1, "")
+    return {name: int(count) for name, count in re.findall(r"(late|kernels first|random) (\d+)", result.stdout)}
+
+
+def test_staged_batches_have_no_wrong_data_on_the_fake_runtime(asan: Path) -> None:
+    assert run(asan / "device_order", "staged") == "wrong batches: late 0, kernels first 0, random 0\n"
+
+
+# The mutants with a wrong order, and a schedule under which that must spoil data.
+@pytest.mark.parametrize(
+    ("mutant", "schedule"), [("refill", "late"), ("early", "late"), ("other_stream", "kernels first")]
+)
+def test_mutants_of_staging_have_wrong_data_on_the_fake_runtime(mutant: str, schedule: str, asan: Path) -> None:
+    assert wrong_batches(asan / f"device_order_{mutant}", "staged")[schedule] > 250
+
+
+def test_thread_sanitizer_is_silent_about_staged_batches(tsan: Path) -> None:
+    result = run_to_end(*WITHOUT_RANDOMISATION, tsan / "device_order", "staged")
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+# On fibers every event is done as soon as it is asked for, so "early" is none there.
+@pytest.mark.parametrize("mutant", [mutant for mutant in build.MUTANTS if mutant != "early"])
+def test_thread_sanitizer_reports_mutants_of_staging(mutant: str, tsan: Path) -> None:
+    for _ in range(3):
+        result = run_to_end(*WITHOUT_RANDOMISATION, tsan / f"device_order_{mutant}", "staged")
+        assert result.returncode == 66
+        assert "WARNING: ThreadSanitizer: data race" in result.stderr
+
+
+def test_thread_sanitizer_is_silent_about_a_ring_that_waits_for_all_it_must(tsan: Path) -> None:
+    result = run_to_end(*WITHOUT_RANDOMISATION, tsan / "device_order", "right")
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+# The forgotten wait, and the accesses that may then happen at the same time.
+@pytest.mark.parametrize(
+    ("forgotten", "accesses"),
+    [
+        ("refill", {"run_ring", "cudaMemcpyAsync"}),
+        ("overwrite", {"cudaMemcpyAsync", "fiber_read"}),
+        ("consume", {"cudaMemcpyAsync", "fiber_read"}),
+    ],
+)
+def test_thread_sanitizer_reports_what_a_ring_forgets(forgotten: str, accesses: set[str], tsan: Path) -> None:
+    for _ in range(3):
+        result = run_to_end(*WITHOUT_RANDOMISATION, tsan / "device_order", forgotten)
+        assert result.returncode == 66
+        report = result.stderr.partition("Location is")[0]
+        assert "WARNING: ThreadSanitizer: data race" in report
+        assert set(re.findall(r"run_ring|cudaMemcpyAsync|fiber_read", report)) == accesses
 
 
 @pytest.mark.parametrize("target", FUZZ_TARGETS)

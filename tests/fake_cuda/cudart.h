@@ -1,4 +1,5 @@
-// The functions of the CUDA runtime and driver that fastload or its tests call, as CUDA 12 and 13 have them.
+// The functions of the CUDA runtime and driver that fastload or its tests call, as CUDA 12 and 13 have them. Two
+// libraries have them: the fake runtime, and the fibers of tests/cpp/device_order.
 #pragma once
 
 #include <cstddef>

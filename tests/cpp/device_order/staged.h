@@ -1,0 +1,58 @@
+// The product's own staging ring and batch copies, with threads that write the batches.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "device_order/ring.h"
+#include "engine/batch/batch_copy.h"
+#include "engine/batch/staging_ring.h"
+
+namespace fastload::testing {
+
+// Like run_ring; in addition, player.wait_for_slot(copies) lets the device go on while no slot is free. The last
+// batches are still in flight when it returns.
+template <typename Player>
+bool run_staged(const std::shared_ptr<DeviceBackend>& backend, Player& player, RingMemory* memory) {
+    DeviceBackend& device = *backend;
+    Slot* const buffers = memory->buffers;
+    EventId copied = 0;
+    EventId consumed[kNumSlots];
+    const DeviceScope scope(device);
+    bool is_ok = scope.status().is_ok() && device.create_event(&copied).is_ok();
+    for (EventId& event : consumed) is_ok = is_ok && device.create_event(&event).is_ok();
+    StreamId copies = 0;
+    StreamId compute = 0;
+    is_ok = is_ok && create_stream(&copies) && create_stream(&compute);
+    StagingRing ring(backend, reinterpret_cast<std::uint8_t*>(memory->host), sizeof(Slot), kNumSlots, nullptr);
+    for (int batch = 0; batch < kNumBatches && is_ok; ++batch) {
+        Slot* const buffer = &buffers[batch % kNumSlots];
+        std::unique_ptr<StagingSlot> slot;
+        while (ring.take(&slot).is_ok() && slot == nullptr) player.wait_for_slot(copies);
+        if (slot == nullptr) return false;
+        std::uint8_t* const data = slot->data();
+        BatchCopy copy(std::move(slot), std::vector<StagedPart>{{0, sizeof(Slot), nullptr}}, copies);
+        std::thread writer([&copy, data, batch] {
+            const Slot bytes = batch_data(batch);
+            std::memcpy(data, &bytes, sizeof(Slot));
+            copy.set_written();
+        });
+        is_ok = wait_event(copies, consumed[batch % kNumSlots]);
+        void* const to = buffer;
+        copy.set_destinations({&to, 1});
+        writer.join();
+        is_ok = is_ok && copy.is_queued() && copy.status().is_ok() && device.record_event(copied, copies).is_ok();
+        is_ok = is_ok && wait_event(compute, copied);
+        player.consume(compute, *buffer, batch);
+        is_ok = is_ok && device.record_event(consumed[batch % kNumSlots], compute).is_ok();
+        player.pause();
+    }
+    player.finish(consumed[(kNumBatches - 1) % kNumSlots]);
+    return is_ok;
+}
+
+}  // namespace fastload::testing
