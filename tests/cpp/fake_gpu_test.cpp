@@ -1,8 +1,9 @@
-// The order of a fake GPU's work, driven by the product's CUDA backend; tests/unit/test_fake_gpu.py has the rest.
+// A fake GPU, driven by the product's CUDA backend, breaks code that forgets to wait, and no other code.
 #include "fake_cuda/fake_gpu.h"
 
 #include <array>
 #include <atomic>
+#include <cstring>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -55,6 +56,27 @@ struct Device : OpenedGpu {
         CHECK_EQUAL(cudaStreamWaitEvent(pointer_of(stream), pointer_of(event), 0), 0);
     }
 };
+
+template <typename Exception, typename Body>
+std::string message_of(Body body) {
+    try {
+        body();
+    } catch (const Exception& exception) {
+        return exception.what();
+    }
+    return "";
+}
+
+TEST_CASE(copy_poisons_at_once_and_reads_its_source_when_it_is_stepped) {
+    Device d;
+    Block from = filled(1);
+    Block to = filled(9);
+    d.copy(&to, from, d.copies);
+    CHECK(holds(to, FakeGpu::kPoison));
+    from = filled(2);
+    CHECK(d.gpu.step(d.copies));
+    CHECK(holds(to, 2));
+}
 
 TEST_CASE(copy_does_not_poison_what_earlier_work_on_its_stream_may_use) {
     Device d;
@@ -151,6 +173,64 @@ TEST_CASE(run_until_follows_waits_over_streams_and_leaves_the_rest_alone) {
     CHECK_EQUAL(order.size(), 5u);
 }
 
+TEST_CASE(synchronize_runs_all_of_one_stream) {
+    Device d;
+    int runs = 0;
+    for (int i = 0; i < 3; ++i) d.gpu.enqueue(d.copies, [&] { ++runs; });
+    d.gpu.enqueue(d.compute, [&] { runs += 100; });
+    d.gpu.synchronize(d.copies);
+    CHECK_EQUAL(runs, 3);
+    CHECK_EQUAL(d.gpu.num_pending(d.compute), 1u);
+}
+
+std::string order_of(std::uint64_t seed) {
+    Device d;
+    std::string order;
+    for (int i = 0; i < 8; ++i) {
+        d.gpu.enqueue(d.copies, [&] { order += 'a'; });
+        d.gpu.enqueue(d.compute, [&] { order += 'b'; });
+    }
+    d.gpu.synchronize_all(seed);
+    return order;
+}
+
+TEST_CASE(seed_decides_the_order_of_streams) {
+    CHECK(order_of(1) == order_of(1));
+    CHECK(order_of(1) != order_of(2));
+    CHECK_EQUAL(order_of(1).size(), 16u);
+}
+
+TEST_CASE(step_any_takes_only_streams_that_can_go_on) {
+    Device d;
+    const EventId event = d.recorded(d.copies);
+    d.wait_event(d.compute, event);
+    d.gpu.enqueue(d.compute, [] {});
+    CHECK(d.gpu.step_any(1));
+    CHECK(d.is_done(event));
+    CHECK(d.gpu.step_any(1));
+    CHECK(!d.gpu.step_any(1));
+}
+
+TEST_CASE(kernel_that_throws_is_over_and_the_step_that_ran_it_throws) {
+    Device d;
+    d.gpu.enqueue(d.copies, [] { throw std::runtime_error("in the kernel"); });
+    const EventId event = d.recorded(d.copies);
+    CHECK(message_of<std::runtime_error>([&] { d.gpu.run_until(event); }) == "in the kernel");
+    CHECK(!d.is_done(event));
+    d.gpu.run_until(event);
+    CHECK(d.is_done(event));
+}
+
+TEST_CASE(operation_that_waits_for_itself_is_reported) {
+    Device d;
+    d.gpu.enqueue(d.copies, [&] { d.gpu.synchronize(d.copies); });
+    d.wait_event(d.compute, d.recorded(d.copies));
+    const char* const expected = "the fake GPU cannot go on: an operation waits for itself to end";
+    CHECK(message_of<std::logic_error>([&] { d.gpu.step(d.copies); }) == expected);
+    d.gpu.enqueue(d.compute, [&] { d.gpu.synchronize_all(); });
+    CHECK(message_of<std::logic_error>([&] { d.gpu.synchronize(d.compute); }) == expected);
+}
+
 TEST_CASE(operations_of_two_threads_that_wait_for_each_other_are_reported) {
     Device d;
     std::atomic<int> started{0};
@@ -159,11 +239,7 @@ TEST_CASE(operations_of_two_threads_that_wait_for_each_other_are_reported) {
         return [&, other] {
             ++started;
             while (started < 2) std::this_thread::yield();
-            try {
-                d.gpu.synchronize(other);
-            } catch (const std::logic_error&) {
-                ++reports;
-            }
+            if (!message_of<std::logic_error>([&] { d.gpu.synchronize(other); }).empty()) ++reports;
         };
     };
     d.gpu.enqueue(d.copies, synchronize_other(d.compute));
@@ -191,6 +267,34 @@ TEST_CASE(threads_that_step_run_every_operation_once_and_in_the_order_of_its_str
     }
 }
 
+TEST_CASE(thread_that_plays_the_device_sleeps_until_there_is_work) {
+    Device d;
+    CHECK(!d.gpu.wait_for_work(0));
+    std::atomic<bool> is_run{false};
+    std::thread player([&] {
+        CHECK(d.gpu.wait_for_work(60));
+        CHECK(d.gpu.step_any(0));
+    });
+    d.gpu.enqueue(d.compute, [&] { is_run = true; });
+    player.join();
+    CHECK(is_run);
+}
+
+TEST_CASE(nth_call_fails_once_and_does_nothing) {
+    Device d;
+    d.gpu.fail_call("cudaMemcpyAsync", 2, 719, false);
+    const Block from = filled(1);
+    Block to = filled(9);
+    d.copy(&to, from, d.copies);
+    const DeviceStatus status = d.backend->copy_to_device(to.data(), from.data(), from.size(), d.copies);
+    CHECK_EQUAL(status.error, 719);
+    CHECK(std::string(status.name) == "cudaErrorLaunchFailure");
+    CHECK(std::string(status.call) == "cudaMemcpyAsync");
+    CHECK_EQUAL(d.gpu.num_pending(d.copies), 1u);
+    d.copy(&to, from, d.copies);
+    CHECK_EQUAL(d.gpu.call_count("cudaMemcpyAsync"), 3u);
+}
+
 TEST_CASE(failed_record_leaves_the_event_as_it_was) {
     Device d;
     const EventId event = d.recorded(d.copies);
@@ -198,6 +302,31 @@ TEST_CASE(failed_record_leaves_the_event_as_it_was) {
     d.gpu.fail_call("cudaEventRecord", 1, 2, false);
     CHECK_EQUAL(d.backend->record_event(event, d.copies).error, 2);
     CHECK(d.is_done(event));
+}
+
+TEST_CASE(sticky_error_is_the_answer_to_every_later_call) {
+    Device d;
+    EventId event = d.recorded(d.copies);
+    d.gpu.fail_call("cudaEventQuery", 1, 700, true);
+    bool is_done = false;
+    CHECK_EQUAL(d.backend->query_event(event, &is_done).error, 700);
+    CHECK_EQUAL(d.backend->query_event(event, &is_done).error, 700);
+    CHECK_EQUAL(d.backend->record_event(event, d.copies).error, 700);
+    CHECK_EQUAL(d.backend->create_event(&event).error, 700);
+    std::thread other([&] { CHECK_EQUAL(DeviceScope(*d.backend).status().error, 700); });
+    other.join();
+}
+
+TEST_CASE(faulty_work_shows_in_calls_after_it_ran) {
+    Device d;
+    d.gpu.enqueue_fault(d.compute, 700);
+    const EventId event = d.recorded(d.copies);
+    CHECK(!d.is_done(event));
+    CHECK(d.gpu.step(d.compute));
+    bool is_done = false;
+    const DeviceStatus status = d.backend->query_event(event, &is_done);
+    CHECK(std::string(status.name) == "cudaErrorIllegalAddress");
+    CHECK(std::string(status.call) == "cudaEventQuery");
 }
 
 // The device and the capture mode of the calling thread.
@@ -233,6 +362,24 @@ TEST_CASE(calls_outside_of_a_scope_are_errors) {
     CHECK(state_of_thread() == std::pair(0, fake_cuda::kCaptureModeGlobal));
     d.backend->destroy_event(event);
     CHECK_EQUAL(d.gpu.num_events(), 1u);
+}
+
+TEST_CASE(streams_and_events_that_do_not_exist_are_errors) {
+    Device d;
+    Block block = filled(1);
+    const EventId gone = d.recorded(d.copies);
+    d.backend->destroy_event(gone);
+    bool is_done = false;
+    CHECK_EQUAL(d.backend->query_event(gone, &is_done).error, 400);
+    CHECK_EQUAL(d.backend->record_event(gone, d.copies).error, 400);
+    CHECK_EQUAL(d.backend->copy_to_device(block.data(), block.data(), 0, 77).error, 400);
+    CHECK_EQUAL(cudaStreamWaitEvent(pointer_of(d.copies), pointer_of(gone), 0), 400);
+    const std::string no_such_event = "no event " + std::to_string(gone);
+    CHECK(message_of<std::invalid_argument>([&] { d.gpu.step(77); }) == "no stream 77");
+    CHECK(message_of<std::invalid_argument>([&] { d.gpu.run_until(gone); }) == no_such_event);
+    CHECK(message_of<std::invalid_argument>([&] { FakeGpu::of(77); }) == "no stream or event 77");
+    CHECK(message_of<std::invalid_argument>([&] { d.gpu.fail_call("leave_thread", 1, 2); }).find("none of") !=
+          std::string::npos);
 }
 
 }  // namespace
