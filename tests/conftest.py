@@ -19,6 +19,7 @@ import torch
 import torch.utils.data
 import torchvision_shim  # noqa: F401
 from children import RunChild
+from image_folders import make_mixed_folder
 from process_tree import kill_tree
 from warm_python import WarmPython
 
@@ -109,6 +110,12 @@ def corpora() -> Path:
     if not (folder / "MANIFEST.tsv").exists():
         pytest.skip(f"no test images in {folder}; name their folder in FASTLOAD_CORPORA")
     return folder
+
+
+@pytest.fixture(scope="session")
+def mixed_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Makes clean JPEGs and files of every other kind, which Pillow decodes."""
+    return make_mixed_folder(tmp_path_factory.mktemp("mixed"))
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 import recipes
 import torch
 from devices import Cuda, DeviceUnderTest, Fake, played
-from image_folders import make_clean_folder, make_mixed_folder
+from image_folders import make_clean_folder
 from torch.utils.data import TensorDataset
 from torchvision.datasets import ImageFolder
 
@@ -37,12 +37,6 @@ def by_hand() -> Fake:
 def clean_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Makes 14 clean baseline JPEGs in three classes."""
     return make_clean_folder(tmp_path_factory.mktemp("clean"), 14)
-
-
-@pytest.fixture(scope="session")
-def mixed_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Makes clean JPEGs and files of every other kind."""
-    return make_mixed_folder(tmp_path_factory.mktemp("mixed"))
 
 
 @pytest.fixture

@@ -5,16 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from image_folders import make_clean_folder, make_mixed_folder
+from image_folders import make_clean_folder
 
 
 @pytest.fixture(scope="session")
 def clean_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Makes 22 clean baseline JPEGs in three classes."""
     return make_clean_folder(tmp_path_factory.mktemp("clean"), 22)
-
-
-@pytest.fixture(scope="session")
-def mixed_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Makes clean JPEGs and files of every other kind."""
-    return make_mixed_folder(tmp_path_factory.mktemp("mixed"))

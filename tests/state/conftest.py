@@ -6,19 +6,13 @@ from pathlib import Path
 
 import pytest
 import resumed_runs
-from image_folders import make_clean_folder, make_faulty_copy, make_mixed_folder
+from image_folders import make_clean_folder, make_faulty_copy
 
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Makes NUM_IMAGES clean JPEGs in three classes."""
     return make_clean_folder(tmp_path_factory.mktemp("clean"), resumed_runs.NUM_IMAGES)
-
-
-@pytest.fixture(scope="session")
-def mixed_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Makes clean JPEGs and files of every other kind, which Pillow decodes."""
-    return make_mixed_folder(tmp_path_factory.mktemp("mixed"))
 
 
 @pytest.fixture
