@@ -157,9 +157,7 @@ class EpochOrder:
     def _lowered(self, begun: Iterator[Any] | None, num_passed: int = 0) -> IndexBatches | Sampled | SampledLists:
         if self._takes_keys:
             return sampled_keys(self._batch_sampler, begun, num_passed)
-        batches = lower_batch_sampler(_Holder(self._batch_sampler), begun, num_passed)
-        assert batches is not None, "there is a batch sampler"
-        return batches
+        return lower_batch_sampler(self._batch_sampler, begun, num_passed)
 
     def _rest_of(self, items: Iterator[Any], saved: SavedSampler) -> Iterator[Any]:
         """Returns the batches after the position, and asks again for the ones that the saved epoch had asked for."""
@@ -260,10 +258,3 @@ class EpochOrder:
         (name,) = generators
         saved = replace(rest(), generators={name: own.generator_after()})
         return lambda: saved
-
-
-class _Holder:
-    """An object with a loader's batch sampler."""
-
-    def __init__(self, batch_sampler: Any) -> None:
-        self.batch_sampler = batch_sampler

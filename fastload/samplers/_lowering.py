@@ -37,25 +37,19 @@ class IndexBatches(Protocol):
 
 
 def lower_batch_sampler(
-    loader: Any, begun: Iterator[Any] | None = None, num_passed: int = 0
-) -> OwnBatches | _ConvertedBatches | None:
-    """Starts one pass over the index batches of a DataLoader.
+    batch_sampler: Any, begun: Iterator[Any] | None = None, num_passed: int = 0
+) -> OwnBatches | _ConvertedBatches:
+    """Starts one pass over the index batches of a loader's batch sampler.
 
     Call it when torch calls ``iter(index_sampler)``: a user's sampler may draw random numbers in its ``__iter__``.
     torch's own samplers draw at the first ``next``.
 
     Args:
-        loader: A ``torch.utils.data.DataLoader`` or an object with its ``batch_sampler``.
-        begun: An unused iterator of that batch sampler. If the sampler is not torch's own, it is used instead of a new
-            one, because samplers may count how often they are asked.
+        batch_sampler: Any iterable of batches.
+        begun: An unused iterator of it. If the sampler is not torch's own, it is used instead of a new one, because
+            samplers may count how often they are asked.
         num_passed: Number of batches that were taken from it before.
-
-    Returns:
-        The pass; None if automatic batching is off.
     """
-    batch_sampler = loader.batch_sampler
-    if batch_sampler is None:
-        return None
     return own_batches(batch_sampler) or _ConvertedBatches(
         Sampled(iter(batch_sampler) if begun is None else begun, batch_sampler, num_passed)
     )
@@ -91,6 +85,7 @@ class _ConvertedBatches:
 
 
 def _converted(batch: Any) -> IndexBatch | BadIndicesError:
+    """Converts one batch of a sampler that is not torch's own, to an array or to the error that it fails with."""
     try:
         return index_array(batch)
     except BadIndicesError as error:

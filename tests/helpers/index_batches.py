@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,7 @@ from fastload.samplers._lowering import IndexBatches, lower_batch_sampler
 
 def lower(batch_sampler: object) -> BatchIterator:
     """Returns the batches that a loader gets from a batch sampler."""
-    batches = lower_batch_sampler(SimpleNamespace(batch_sampler=batch_sampler))
-    assert batches is not None
-    return BatchIterator(batches)
+    return BatchIterator(lower_batch_sampler(batch_sampler))
 
 
 class BatchIterator(Iterator[np.ndarray[Any, Any]]):

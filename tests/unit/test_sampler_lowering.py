@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from index_batches import BatchIterator, lower
+from index_batches import lower
 from torch.utils.data import (
     BatchSampler,
     DataLoader,
@@ -23,7 +23,6 @@ from torch.utils.data import (
 )
 
 from fastload.samplers import _own_batches
-from fastload.samplers._lowering import lower_batch_sampler
 
 
 def assert_in_step(make: Callable[[torch.Generator | None], Any], *, is_own: bool) -> int:
@@ -290,15 +289,9 @@ def test_keys_that_are_not_indices_are_named(batch: Any, error: type[Exception],
     assert next(batches).tolist() == [1]
 
 
-def test_loaders_without_batching_are_not_lowered() -> None:
-    assert lower_batch_sampler(DataLoader(range(4), batch_size=None)) is None  # type: ignore[arg-type]
-
-
 def test_a_real_loader_is_lowered() -> None:
     data: Any = range(10)
     loader: Any = DataLoader(data, batch_size=4, shuffle=True, generator=torch.Generator().manual_seed(3))
     expected = [list(batch) for batch in loader.batch_sampler]
     loader.generator.manual_seed(3)
-    batches = lower_batch_sampler(loader)
-    assert batches is not None
-    assert [list(batch) for batch in BatchIterator(batches)] == expected
+    assert [list(batch) for batch in lower(loader.batch_sampler)] == expected

@@ -7,7 +7,6 @@ import json
 import pickle
 import warnings
 from itertools import islice
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -62,7 +61,7 @@ def test_the_state_counts_what_a_loader_takes(arguments: dict[str, Any], drop_la
 
 def test_an_interrupt_between_a_batch_and_its_count_costs_neither(monkeypatch: pytest.MonkeyPatch) -> None:
     sampler = sampler_of()
-    batches = lower_batch_sampler(SimpleNamespace(batch_sampler=BatchSampler(sampler, 2, False)))
+    batches = lower_batch_sampler(BatchSampler(sampler, 2, False))
     assert isinstance(batches, _own_batches.ShardedBatches)
     given: list[Any] = []
     with monkeypatch.context() as patch:
@@ -88,9 +87,7 @@ def test_a_class_that_derives_from_it_is_asked_itself() -> None:
         def __iter__(self) -> Any:
             return reversed(list(super().__iter__()))
 
-    batches = lower_batch_sampler(
-        SimpleNamespace(batch_sampler=BatchSampler(Backwards(4, num_replicas=1, rank=0), 4, False))
-    )
+    batches = lower_batch_sampler(BatchSampler(Backwards(4, num_replicas=1, rank=0), 4, False))
     assert isinstance(batches, _lowering._ConvertedBatches)
 
 
