@@ -26,7 +26,7 @@ _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 def open_file_samples(
     path: Path, max_bytes: int | None, serializer: SerializerName, to: torch.device | None
 ) -> Samples:
-    """Opens the samples in the file `path`; if the disk has no room for it, warns and returns NoSamples.
+    """Opens the samples in the file `path`; if the disk has no room for it, warns and keeps none.
 
     Raises:
         ValueError: It is a file of something else, on a network file system, or not to be trusted.
@@ -54,7 +54,7 @@ def open_file_samples(
             RuntimeWarning,
             stacklevel=4,
         )
-        return NoSamples()
+        return Samples()
 
 
 class FileSamples(Samples):
@@ -125,32 +125,6 @@ class FileSamples(Samples):
 
     def describe(self) -> str:
         return f"samples in {str(self._file.path)!r}"
-
-
-class NoSamples(Samples):
-    """Keeps no samples."""
-
-    @property
-    def is_full(self) -> bool:
-        return True
-
-    def has(self, key: bytes) -> bool:
-        return False
-
-    def get(self, key: bytes) -> Any:
-        return MISSING
-
-    def put(self, key: bytes, sample: Any) -> None:
-        pass
-
-    def turn(self, key: bytes) -> AbstractContextManager[None]:
-        return contextlib.nullcontext()
-
-    def clear(self) -> None:
-        pass
-
-    def describe(self) -> str:
-        return "no samples"
 
 
 def _check_trust(path: Path) -> None:

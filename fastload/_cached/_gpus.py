@@ -3,38 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
 from fastload._delivery._device import moved
 
 
-class Gpus(Protocol):
-    """The calls that are made to GPUs; tests replace them."""
-
-    def is_on_device(self, tensor: torch.Tensor, /) -> bool: ...
-    def synchronize(self, tensor: torch.Tensor, /) -> None:
-        """Waits for the caller's current stream of the tensor's GPU."""
-
-    def record_stream(self, tensor: torch.Tensor, /) -> None:
-        """Marks the tensor's memory as used by the caller's current stream."""
-
-
 class TorchGpus:
-    """torch's GPUs."""
+    """torch's GPUs; tests replace them."""
 
     def is_on_device(self, tensor: torch.Tensor) -> bool:
         return tensor.device.type == "cuda"
 
     def synchronize(self, tensor: torch.Tensor) -> None:
+        """Waits for the caller's current stream of the tensor's GPU."""
         torch.cuda.current_stream(tensor.device).synchronize()
 
     def record_stream(self, tensor: torch.Tensor) -> None:
+        """Marks the tensor's memory as used by the caller's current stream."""
         tensor.record_stream(torch.cuda.current_stream(tensor.device))
 
 
-GPUS: Gpus = TorchGpus()
+GPUS = TorchGpus()
 
 
 def finished(sample: Any, to: torch.device | None) -> Any:

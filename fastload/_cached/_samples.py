@@ -1,8 +1,8 @@
-"""The samples that a CachedDataset keeps: the interface, and samples in memory."""
+"""The samples that a CachedDataset keeps: none, or some in memory."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import contextlib
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
@@ -22,37 +22,35 @@ class _Missing:
 MISSING: Final = _Missing()
 
 
-class Samples(ABC):
-    """Samples by their keys, shared by all worker threads. Thread-safe."""
+class Samples:
+    """Samples by their keys, shared by all worker threads. Thread-safe. The base class keeps none."""
 
     @property
-    @abstractmethod
     def is_full(self) -> bool:
         """Whether no further samples are kept."""
+        return True
 
-    @abstractmethod
     def has(self, key: bytes) -> bool:
         """Returns whether a sample is kept; it may still turn out to be damaged."""
+        return False
 
-    @abstractmethod
     def get(self, key: bytes) -> Any:
         """Returns a sample that belongs to the caller; MISSING if it is not kept."""
+        return MISSING
 
-    @abstractmethod
     def put(self, key: bytes, sample: Any) -> None:
         """Keeps a sample if there is room. `sample` is not changed and still belongs to the caller."""
 
-    @abstractmethod
     def turn(self, key: bytes) -> AbstractContextManager[None]:
         """Lets the calling thread make a sample: Note [made once]."""
+        return contextlib.nullcontext()
 
-    @abstractmethod
     def clear(self) -> None:
         """Drops all samples."""
 
-    @abstractmethod
     def describe(self) -> str:
         """Tells users how many samples there are, and where."""
+        return "no samples"
 
 
 class MemorySamples(Locked, Samples):
