@@ -18,10 +18,8 @@ from pathlib import Path
 from fastload._process._trust import check_owner
 
 _INDEX_NAME = re.compile(r"[0-9a-f]{32}\.index(\..*\.tmp)?", re.DOTALL)
-_WRITER = re.compile(r"\.(?P<machine>[0-9a-f]+-[0-9]+)-(?P<pid>[0-9]+)-(?P<start>[0-9]+)\.[0-9a-f]+\.tmp$")
-# For a writer on another machine. Writing takes seconds; a writer that is stopped for a week loses only the file that
-# it would have kept.
-_ABANDONED_AFTER_SECONDS = 7 * 24 * 3600
+# Writing takes seconds; a writer that is stopped for a day loses only the file that it would have kept.
+_ABANDONED_AFTER_SECONDS = 24 * 3600
 
 
 @contextlib.contextmanager
@@ -53,7 +51,7 @@ def replace_file(file: Path, blob: bytes) -> None:
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with open_folder(file.parent) as folder:
         _remove_abandoned(folder)
-        temporary = f"{file.name}.{_writer()}.{secrets.token_hex(4)}.tmp"
+        temporary = f"{file.name}.{secrets.token_hex(8)}.tmp"
         try:
             with open(
                 temporary, "xb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o600, dir_fd=folder)
@@ -83,40 +81,8 @@ def _remove_abandoned(folder: int) -> None:
     """Removes the files of writers that were killed, but none that may still be written."""
     with os.scandir(folder) as entries:
         names = [entry.name for entry in entries if _INDEX_NAME.fullmatch(entry.name) and entry.name.endswith(".tmp")]
+    oldest = time.time() - _ABANDONED_AFTER_SECONDS
     for name in names:
         with contextlib.suppress(OSError):
-            if not _may_be_written(folder, name):
+            if os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime < oldest:
                 os.unlink(name, dir_fd=folder)
-
-
-def _may_be_written(folder: int, name: str) -> bool:
-    found = _WRITER.search(name)
-    if found is not None and found["machine"] == _machine():
-        return _start_of(int(found["pid"])) == int(found["start"])
-    return time.time() - os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime < _ABANDONED_AFTER_SECONDS
-
-
-def _writer() -> str:
-    """Returns a name of this process that no other one has had or will have."""
-    return f"{_machine()}-{os.getpid()}-{_start_of(os.getpid())}"
-
-
-def _machine() -> str:
-    """Returns a name for the scope of process numbers: this boot of this machine's kernel, and this container.
-
-    The machine's own name would not do: several that share the folder may have the same.
-    """
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_bytes().strip().replace(b"-", b"")
-        return f"{boot.decode()}-{Path('/proc/self/ns/pid').stat().st_ino}"
-    except OSError:
-        return f"{secrets.token_hex(16)}-0"  # differs from every other: then the files' ages decide
-
-
-def _start_of(process: int) -> int:
-    """Returns when a process was started, in ticks since the machine's boot; 0 if there is no such process."""
-    try:
-        fields = Path(f"/proc/{process}/stat").read_bytes()
-    except OSError:
-        return 0
-    return int(fields.rpartition(b")")[2].split()[19])  # the name in parentheses may contain anything
