@@ -21,11 +21,9 @@ struct AffineRun {
 // Pixel (x, y) becomes the value of `source` at (a x + b y + c, d x + e y + f), both taken at pixel centres, for a, b,
 // c, d, e, f = `matrix`. It stays as it is if that point is outside of `source`. Sums are double, each in Pillow's
 // order.
-using AffineFunction = void (*)(const AffineRun& run) noexcept;
+using AffineFunction = void(const AffineRun& run) noexcept;
 
-void affine_bilinear_scalar(const AffineRun& run) noexcept;
-void affine_bicubic_scalar(const AffineRun& run) noexcept;
-void affine_bilinear_avx2(const AffineRun& run) noexcept;
-void affine_bicubic_avx2(const AffineRun& run) noexcept;
+AffineFunction affine_bilinear_scalar, affine_bilinear_avx2;
+AffineFunction affine_bicubic_scalar, affine_bicubic_avx2;
 
 }  // namespace fastload

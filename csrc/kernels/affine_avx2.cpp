@@ -26,7 +26,7 @@ __attribute__((always_inline, nothrow)) inline __m256d tap_of(__m128i gathered, 
 
 struct Bilinear {
     static constexpr std::int32_t kTaps = 2;
-    static constexpr AffineFunction kScalar = affine_bilinear_scalar;
+    static constexpr AffineFunction* kScalar = affine_bilinear_scalar;
 
     __attribute__((always_inline, nothrow)) static inline __m256d blend(const __m256d* v, __m256d part) {
         return _mm256_add_pd(v[0], _mm256_mul_pd(_mm256_sub_pd(v[1], v[0]), part));
@@ -35,7 +35,7 @@ struct Bilinear {
 
 struct Bicubic {
     static constexpr std::int32_t kTaps = 4;
-    static constexpr AffineFunction kScalar = affine_bicubic_scalar;
+    static constexpr AffineFunction* kScalar = affine_bicubic_scalar;
 
     __attribute__((always_inline, nothrow)) static inline __m256d blend(const __m256d* v, __m256d part) {
         const __m256d p2 = _mm256_sub_pd(v[2], v[0]);

@@ -29,9 +29,8 @@ struct BlurJob {
     std::size_t sums_stride = 0;  // in floats
 };
 
-using BlurFunction = void (*)(const BlurJob& job) noexcept;
+using BlurFunction = void(const BlurJob& job) noexcept;
 
-void blur_scalar(const BlurJob& job) noexcept;
-void blur_avx2(const BlurJob& job) noexcept;
+BlurFunction blur_scalar, blur_avx2;
 
 }  // namespace fastload

@@ -21,10 +21,9 @@ struct BoxWeights {
 
 // Writes the weighted means, rounded half up, of lines of `length` pixels, at least 1. Beyond the ends of a line its
 // outermost pixel is repeated. `to` does not overlap `from`.
-using BoxBlurFunction = void (*)(const BoxWeights& box, const std::uint8_t* from, std::int32_t length,
-                                 std::uint8_t* to) noexcept;
+using BoxBlurFunction = void(const BoxWeights& box, const std::uint8_t* from, std::int32_t length,
+                             std::uint8_t* to) noexcept;
 
-void box_blur_scalar(const BoxWeights& box, const std::uint8_t* from, std::int32_t length, std::uint8_t* to) noexcept;
-void box_blur_avx2(const BoxWeights& box, const std::uint8_t* from, std::int32_t length, std::uint8_t* to) noexcept;
+BoxBlurFunction box_blur_scalar, box_blur_avx2;
 
 }  // namespace fastload

@@ -38,35 +38,25 @@ constexpr std::size_t kPackedSlackBytes = 256;
 // Packs `count` blocks of 64 coefficients in zigzag order, 64-byte aligned and adjacent, to `packed`, which has room
 // for count * kMaxPackedBlockBytes + kPackedSlackBytes. Returns the end of the packed blocks, or nullptr if a DC
 // coefficient is outside of -2048..2047. The bytes after that end, and all bytes if nullptr is returned, are undefined.
-using PackBlocksFunction = std::uint8_t* (*)(const std::int16_t* coefficients, std::size_t count,
-                                             std::uint8_t* packed) noexcept;
+using PackBlocksFunction = std::uint8_t*(const std::int16_t* coefficients, std::size_t count,
+                                         std::uint8_t* packed) noexcept;
 
 // Returns the end of `count` packed blocks, or nullptr if it would be after `end`. The bytes may have any values; none
 // after end + kPackedSlackBytes is read.
-using SkipBlocksFunction = const std::uint8_t* (*)(const std::uint8_t* packed, const std::uint8_t* end,
-                                                   std::size_t count) noexcept;
+using SkipBlocksFunction = const std::uint8_t*(const std::uint8_t* packed, const std::uint8_t* end,
+                                               std::size_t count) noexcept;
 
 // Dequantises `count` packed blocks and applies the inverse DCT (exactly InverseDctFunction of kernels/idct.h, absurd
 // coefficients included), into `count` consecutive strip blocks of 64 bytes. quantization[64] and the strip blocks are
 // 64-byte aligned. Returns the end of the packed blocks, or nullptr if it would be after `end`; the strip blocks are
 // then meaningless, but nothing outside of them is written. The packed bytes may have any values; none after end +
 // kPackedSlackBytes is read.
-using ReconstructBlocksFunction = const std::uint8_t* (*)(const std::uint8_t* packed, const std::uint8_t* end,
-                                                          std::size_t count, const std::uint16_t* quantization,
-                                                          std::uint8_t* strip_blocks) noexcept;
+using ReconstructBlocksFunction = const std::uint8_t*(const std::uint8_t* packed, const std::uint8_t* end,
+                                                      std::size_t count, const std::uint16_t* quantization,
+                                                      std::uint8_t* strip_blocks) noexcept;
 
-std::uint8_t* pack_blocks_scalar(const std::int16_t* coefficients, std::size_t count, std::uint8_t* packed) noexcept;
-std::uint8_t* pack_blocks_avx2(const std::int16_t* coefficients, std::size_t count, std::uint8_t* packed) noexcept;
-std::uint8_t* pack_blocks_avx512(const std::int16_t* coefficients, std::size_t count, std::uint8_t* packed) noexcept;
-
-const std::uint8_t* skip_blocks_scalar(const std::uint8_t* packed, const std::uint8_t* end, std::size_t count) noexcept;
-const std::uint8_t* skip_blocks_avx2(const std::uint8_t* packed, const std::uint8_t* end, std::size_t count) noexcept;
-
-const std::uint8_t* reconstruct_blocks_scalar(const std::uint8_t* packed, const std::uint8_t* end, std::size_t count,
-                                              const std::uint16_t* quantization, std::uint8_t* strip_blocks) noexcept;
-const std::uint8_t* reconstruct_blocks_avx2(const std::uint8_t* packed, const std::uint8_t* end, std::size_t count,
-                                            const std::uint16_t* quantization, std::uint8_t* strip_blocks) noexcept;
-const std::uint8_t* reconstruct_blocks_avx512(const std::uint8_t* packed, const std::uint8_t* end, std::size_t count,
-                                              const std::uint16_t* quantization, std::uint8_t* strip_blocks) noexcept;
+PackBlocksFunction pack_blocks_scalar, pack_blocks_avx2, pack_blocks_avx512;
+SkipBlocksFunction skip_blocks_scalar, skip_blocks_avx2;
+ReconstructBlocksFunction reconstruct_blocks_scalar, reconstruct_blocks_avx2, reconstruct_blocks_avx512;
 
 }  // namespace fastload

@@ -11,10 +11,9 @@ namespace fastload {
 //
 // R = Y + 1.40200 Cr, G = Y - 0.34414 Cb - 0.71414 Cr, B = Y + 1.77200 Cb with Cb and Cr moved by -128, constants
 // rounded to 16 fractional bits, each sum rounded once (half up) and saturated.
-using YccToRgbFunction = void (*)(std::uint8_t* y_to_r, std::uint8_t* cb_to_g, std::uint8_t* cr_to_b,
-                                  std::size_t count) noexcept;
+using YccToRgbFunction = void(std::uint8_t* y_to_r, std::uint8_t* cb_to_g, std::uint8_t* cr_to_b,
+                              std::size_t count) noexcept;
 
-void ycc_to_rgb_scalar(std::uint8_t* y_to_r, std::uint8_t* cb_to_g, std::uint8_t* cr_to_b, std::size_t count) noexcept;
-void ycc_to_rgb_avx2(std::uint8_t* y_to_r, std::uint8_t* cb_to_g, std::uint8_t* cr_to_b, std::size_t count) noexcept;
+YccToRgbFunction ycc_to_rgb_scalar, ycc_to_rgb_avx2;
 
 }  // namespace fastload

@@ -52,19 +52,13 @@ struct ConvertJob {
 
 // `destination` holds 3 * width * height elements without gaps and is aligned to the element size. An empty window
 // (width or height 0) writes only padding. Elements are opaque bits to the kernel.
-using ConvertRowsFunction = void (*)(const PlanarImageView& source, const ConvertJob& job, void* destination) noexcept;
-using ConvertStripsFunction = void (*)(const StripImageView& source, const ConvertJob& job, void* destination) noexcept;
-
-void convert_rows_scalar(const PlanarImageView& source, const ConvertJob& job, void* destination) noexcept;
-void convert_strips_scalar(const StripImageView& source, const ConvertJob& job, void* destination) noexcept;
+using ConvertRowsFunction = void(const PlanarImageView& source, const ConvertJob& job, void* destination) noexcept;
+using ConvertStripsFunction = void(const StripImageView& source, const ConvertJob& job, void* destination) noexcept;
 
 // Writes only the padding around a window of that size. Every variant uses this function for it.
 void convert_padding_scalar(ImageSize window, const ConvertJob& job, void* destination) noexcept;
 
-void convert_rows_avx2(const PlanarImageView& source, const ConvertJob& job, void* destination) noexcept;
-void convert_strips_avx2(const StripImageView& source, const ConvertJob& job, void* destination) noexcept;
-
-void convert_rows_avx512(const PlanarImageView& source, const ConvertJob& job, void* destination) noexcept;
-void convert_strips_avx512(const StripImageView& source, const ConvertJob& job, void* destination) noexcept;
+ConvertRowsFunction convert_rows_scalar, convert_rows_avx2, convert_rows_avx512;
+ConvertStripsFunction convert_strips_scalar, convert_strips_avx2, convert_strips_avx512;
 
 }  // namespace fastload

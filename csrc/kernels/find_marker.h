@@ -9,9 +9,8 @@ namespace fastload {
 
 // Returns the position of the first FF that is followed by a byte other than 00: the start of a marker, RSTn included,
 // or a fill byte. Returns the number of bytes if there is none.
-using FindMarkerFunction = std::size_t (*)(ByteSpan bytes) noexcept;
+using FindMarkerFunction = std::size_t(ByteSpan bytes) noexcept;
 
-std::size_t find_marker_scalar(ByteSpan bytes) noexcept;
-std::size_t find_marker_avx2(ByteSpan bytes) noexcept;
+FindMarkerFunction find_marker_scalar, find_marker_avx2;
 
 }  // namespace fastload

@@ -31,14 +31,9 @@ inline __attribute__((always_inline)) void clear_block(std::int16_t* coefficient
 // quantization table wrap to 16 bits, in0 +- in4, in1 + in5 and in3 + in7 wrap to 16 bits, the first pass is shifted by
 // 11 and saturated to 16 bits, the second is shifted by 18, saturated to 8 bits and moved by 128. A block whose
 // coefficients outside of row 0 are all zero takes a short first pass, a left shift by 2 that wraps to 16 bits.
-using InverseDctFunction = void (*)(std::int16_t* coefficients, const std::uint16_t* quantization,
-                                    std::uint8_t* strip_block) noexcept;
+using InverseDctFunction = void(std::int16_t* coefficients, const std::uint16_t* quantization,
+                                std::uint8_t* strip_block) noexcept;
 
-void inverse_dct_scalar(std::int16_t* coefficients, const std::uint16_t* quantization,
-                        std::uint8_t* strip_block) noexcept;
-void inverse_dct_avx2(std::int16_t* coefficients, const std::uint16_t* quantization,
-                      std::uint8_t* strip_block) noexcept;
-void inverse_dct_avx512(std::int16_t* coefficients, const std::uint16_t* quantization,
-                        std::uint8_t* strip_block) noexcept;
+InverseDctFunction inverse_dct_scalar, inverse_dct_avx2, inverse_dct_avx512;
 
 }  // namespace fastload

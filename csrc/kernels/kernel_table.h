@@ -24,25 +24,25 @@ struct KernelTable {
     bool has_bmi2;     // selects portable code elsewhere that is compiled a second time with these instructions
     bool has_fma;      // the fused multiply-add of `blur` is an instruction, not a function
     BlockSumsFunction block_sums;
-    UnstuffFunction unstuff;
-    FindMarkerFunction find_marker;
-    InverseDctFunction inverse_dct;
-    PackBlocksFunction pack_blocks;
-    SkipBlocksFunction skip_blocks;
-    ReconstructBlocksFunction reconstruct_blocks;
-    UpsampleH2v1Function upsample_h2v1;
-    UpsampleH1v2Function upsample_h1v2;
-    UpsampleH2v2Function upsample_h2v2;
-    YccToRgbFunction ycc_to_rgb;
-    ResizeScratchFunction resize_scratch_bytes;
-    ResizeFunction resize;
-    ResizeConvertFunction resize_convert;
-    ConvertRowsFunction convert_rows;
-    ConvertStripsFunction convert_strips;
-    BlurFunction blur;
-    BoxBlurFunction box_blur;
-    AffineFunction affine_bilinear;
-    AffineFunction affine_bicubic;
+    UnstuffFunction* unstuff;
+    FindMarkerFunction* find_marker;
+    InverseDctFunction* inverse_dct;
+    PackBlocksFunction* pack_blocks;
+    SkipBlocksFunction* skip_blocks;
+    ReconstructBlocksFunction* reconstruct_blocks;
+    UpsampleH2v1Function* upsample_h2v1;
+    UpsampleH1v2Function* upsample_h1v2;
+    UpsampleH2v2Function* upsample_h2v2;
+    YccToRgbFunction* ycc_to_rgb;
+    ResizeScratchFunction* resize_scratch_bytes;
+    ResizeFunction* resize;
+    ResizeConvertFunction* resize_convert;
+    ConvertRowsFunction* convert_rows;
+    ConvertStripsFunction* convert_strips;
+    BlurFunction* blur;
+    BoxBlurFunction* box_blur;
+    AffineFunction* affine_bilinear;
+    AffineFunction* affine_bicubic;
 };
 
 }  // namespace fastload

@@ -35,24 +35,15 @@ struct ResizeJob {
 };
 
 // The bytes of scratch that the kernel needs to resize a window of `source` size by `job`; false if that overflows.
-using ResizeScratchFunction = bool (*)(ImageSize source, const ResizeJob& job, std::size_t* scratch_bytes) noexcept;
+using ResizeScratchFunction = bool(ImageSize source, const ResizeJob& job, std::size_t* scratch_bytes) noexcept;
 
 // Resizes the window of `source` into the rows of `destination` (job.width x job.height, stride as above). `scratch` is
 // 64-byte aligned and at least as large as the function above says; its layout is the kernel's own. Reads whole strips
 // of 8 rows where the window touches them, but no column outside of it.
-using ResizeFunction = void (*)(const StripImageView& source, const ResizeJob& job, std::uint8_t* scratch,
-                                const PlanarImageView& destination) noexcept;
+using ResizeFunction = void(const StripImageView& source, const ResizeJob& job, std::uint8_t* scratch,
+                            const PlanarImageView& destination) noexcept;
 
-bool resize_scratch_bytes_scalar(ImageSize source, const ResizeJob& job, std::size_t* scratch_bytes) noexcept;
-void resize_scalar(const StripImageView& source, const ResizeJob& job, std::uint8_t* scratch,
-                   const PlanarImageView& destination) noexcept;
-
-bool resize_scratch_bytes_avx2(ImageSize source, const ResizeJob& job, std::size_t* scratch_bytes) noexcept;
-void resize_avx2(const StripImageView& source, const ResizeJob& job, std::uint8_t* scratch,
-                 const PlanarImageView& destination) noexcept;
-
-bool resize_scratch_bytes_avx512(ImageSize source, const ResizeJob& job, std::size_t* scratch_bytes) noexcept;
-void resize_avx512(const StripImageView& source, const ResizeJob& job, std::uint8_t* scratch,
-                   const PlanarImageView& destination) noexcept;
+ResizeScratchFunction resize_scratch_bytes_scalar, resize_scratch_bytes_avx2, resize_scratch_bytes_avx512;
+ResizeFunction resize_scalar, resize_avx2, resize_avx512;
 
 }  // namespace fastload

@@ -14,15 +14,10 @@ namespace fastload {
 // for results that would leave the caches before they are read. Returns false, with nothing written, if this is not
 // better than the two calls: vector kernels do it for planes of float32 with a formula whose rows are whole cache
 // lines.
-using ResizeConvertFunction = bool (*)(const StripImageView& source, const ResizeJob& job, std::uint8_t* scratch,
-                                       const ConvertJob& convert, void* destination) noexcept;
+using ResizeConvertFunction = bool(const StripImageView& source, const ResizeJob& job, std::uint8_t* scratch,
+                                   const ConvertJob& convert, void* destination) noexcept;
 
-// Always false.
-bool resize_convert_scalar(const StripImageView& source, const ResizeJob& job, std::uint8_t* scratch,
-                           const ConvertJob& convert, void* destination) noexcept;
-bool resize_convert_avx2(const StripImageView& source, const ResizeJob& job, std::uint8_t* scratch,
-                         const ConvertJob& convert, void* destination) noexcept;
-bool resize_convert_avx512(const StripImageView& source, const ResizeJob& job, std::uint8_t* scratch,
-                           const ConvertJob& convert, void* destination) noexcept;
+ResizeConvertFunction resize_convert_scalar;  // always false
+ResizeConvertFunction resize_convert_avx2, resize_convert_avx512;
 
 }  // namespace fastload

@@ -27,12 +27,11 @@ struct UnstuffedScan {
 // RSTn markers. restart_offsets[i] receives the number of clean bytes before the i-th RSTn, which must be RST(i mod 8).
 // Stops at any of the ends in `ScanEnd`. `clean` has room for source.size() + kUnstuffSlackBytes bytes; the bytes after
 // clean_bytes are undefined afterwards. source.size() is below 2^32.
-using UnstuffFunction = UnstuffedScan (*)(ByteSpan source, std::uint8_t* clean,
-                                          Span<std::uint32_t> restart_offsets) noexcept;
+using UnstuffFunction = UnstuffedScan(ByteSpan source, std::uint8_t* clean,
+                                      Span<std::uint32_t> restart_offsets) noexcept;
 
 constexpr std::size_t kUnstuffSlackBytes = 64;
 
-UnstuffedScan unstuff_scalar(ByteSpan source, std::uint8_t* clean, Span<std::uint32_t> restart_offsets) noexcept;
-UnstuffedScan unstuff_avx2(ByteSpan source, std::uint8_t* clean, Span<std::uint32_t> restart_offsets) noexcept;
+UnstuffFunction unstuff_scalar, unstuff_avx2;
 
 }  // namespace fastload

@@ -19,27 +19,20 @@ struct StripNeighbours {
 
 // Twice as wide: out[2x] = (3 in[x] + in[x - 1] + 1) >> 2, out[2x + 1] = (3 in[x] + in[x + 1] + 2) >> 2.
 // Writes exactly 2 * columns columns of 8 bytes.
-using UpsampleH2v1Function = void (*)(const std::uint8_t* strip, std::uint8_t* out, std::size_t columns) noexcept;
+using UpsampleH2v1Function = void(const std::uint8_t* strip, std::uint8_t* out, std::size_t columns) noexcept;
 
 // Twice as high: out[2y] = (3 in[y] + in[y - 1] + 1) >> 2, out[2y + 1] = (3 in[y] + in[y + 1] + 2) >> 2.
 // Writes exactly `columns` columns of each of the two output strips. Reads no neighbour columns.
-using UpsampleH1v2Function = void (*)(const StripNeighbours& strips, std::uint8_t* upper, std::uint8_t* lower,
-                                      std::size_t columns) noexcept;
+using UpsampleH1v2Function = void(const StripNeighbours& strips, std::uint8_t* upper, std::uint8_t* lower,
+                                  std::size_t columns) noexcept;
 
 // Twice in both directions: column sums s = 3 in[y] + in[y -+ 1], then (3 s[x] + s[x - 1] + 8) >> 4 and
 // (3 s[x] + s[x + 1] + 7) >> 4. Writes exactly 2 * columns columns of each of the two output strips.
-using UpsampleH2v2Function = void (*)(const StripNeighbours& strips, std::uint8_t* upper, std::uint8_t* lower,
-                                      std::size_t columns) noexcept;
+using UpsampleH2v2Function = void(const StripNeighbours& strips, std::uint8_t* upper, std::uint8_t* lower,
+                                  std::size_t columns) noexcept;
 
-void upsample_h2v1_scalar(const std::uint8_t* strip, std::uint8_t* out, std::size_t columns) noexcept;
-void upsample_h1v2_scalar(const StripNeighbours& strips, std::uint8_t* upper, std::uint8_t* lower,
-                          std::size_t columns) noexcept;
-void upsample_h2v2_scalar(const StripNeighbours& strips, std::uint8_t* upper, std::uint8_t* lower,
-                          std::size_t columns) noexcept;
-void upsample_h2v1_avx2(const std::uint8_t* strip, std::uint8_t* out, std::size_t columns) noexcept;
-void upsample_h1v2_avx2(const StripNeighbours& strips, std::uint8_t* upper, std::uint8_t* lower,
-                        std::size_t columns) noexcept;
-void upsample_h2v2_avx2(const StripNeighbours& strips, std::uint8_t* upper, std::uint8_t* lower,
-                        std::size_t columns) noexcept;
+UpsampleH2v1Function upsample_h2v1_scalar, upsample_h2v1_avx2;
+UpsampleH1v2Function upsample_h1v2_scalar, upsample_h1v2_avx2;
+UpsampleH2v2Function upsample_h2v2_scalar, upsample_h2v2_avx2;
 
 }  // namespace fastload

@@ -88,8 +88,8 @@ class EntropyScan {
     Status irregular(const char* detail) const noexcept;
 
     ScanData data_;
-    InverseDctFunction inverse_dct_ = nullptr;
-    PackBlocksFunction pack_blocks_ = nullptr;
+    InverseDctFunction* inverse_dct_ = nullptr;
+    PackBlocksFunction* pack_blocks_ = nullptr;
     bool has_bmi2_ = false;
     std::uint64_t file_offset_ = 0;
     std::uint32_t mcu_count_ = 0;             // in the scan

@@ -48,7 +48,7 @@ class ScanReader {
     }
 
   private:
-    UnstuffFunction unstuff_;
+    UnstuffFunction* unstuff_;
     AlignedBuffer clean_;
     AlignedBuffer restart_offsets_;
 };

@@ -84,7 +84,7 @@ class LineFilter {
   private:
     BoxWeights box_;
     std::int32_t passes_;
-    BoxBlurFunction kernel_;
+    BoxBlurFunction* kernel_;
     std::size_t length_;
     std::uint8_t* lines_;
     std::uint8_t* other_;
