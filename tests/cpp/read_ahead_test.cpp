@@ -11,7 +11,7 @@
 #include "image/plan/pixel_record.h"
 #include "image/steps/random_crop.h"
 #include "image/steps/random_resized_crop.h"
-#include "image/steps/resize_shorter_side.h"
+#include "image/steps/resize.h"
 #include "io/arena_index.h"
 #include "kernels/dispatch.h"
 #include "picture_store.h"

@@ -11,7 +11,7 @@
 #include "base/aligned_buffer.h"
 #include "check.h"
 #include "image/resize/resize_plan.h"
-#include "image/steps/box_resize.h"
+#include "image/steps/resize.h"
 #include "kernel_variants.h"
 #include "plan_steps.h"
 #include "readable_window.h"

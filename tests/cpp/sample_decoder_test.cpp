@@ -13,7 +13,7 @@
 #include "check.h"
 #include "engine/batch/batch_rows.h"
 #include "failing_allocation.h"
-#include "image/steps/center_crop.h"
+#include "image/steps/crop.h"
 #include "image/steps/random_crop.h"
 #include "image/steps/random_resized_crop.h"
 #include "jpeg_bytes.h"

@@ -1,6 +1,12 @@
 #include "image/plan/step.h"
 
+#include "image/plan/argument_checks.h"
+
 namespace fastload {
+
+std::string SizedStep::check() const { return first_of(check_side("height", height), check_side("width", width)); }
+
+std::string MaybeStep::check() const { return probability ? check_probability(*probability) : ""; }
 
 std::string check_steps(const Steps& steps) {
     for (std::size_t i = 0; i < steps.size(); ++i) {

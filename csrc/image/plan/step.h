@@ -58,6 +58,26 @@ class Step {
     virtual std::string check_layout(const OutputLayout& /*layout*/) const { return ""; }
 };
 
+// A step that makes every image the same size.
+struct SizedStep : Step {
+    std::int32_t height = 0;
+    std::int32_t width = 0;
+
+    std::string check() const override;
+    std::optional<LongSize> size_after(std::optional<ImageSize>) const final { return LongSize(width, height); }
+};
+
+// A step that may be left out. Without a probability it always runs, and draws nothing.
+struct MaybeStep : Step {
+    std::optional<double> probability;
+
+    std::string check() const override;
+    bool is_random() const noexcept final { return probability.has_value(); }
+
+  protected:
+    bool happens(DrawSource* draws) const noexcept { return !probability || draws->happens(*probability); }
+};
+
 // A step and its position: `position` is its index in the user's flattened pipeline, nested steps included. It names
 // the step's draws if they come from a counter.
 struct PlacedStep {

@@ -6,7 +6,7 @@ namespace fastload {
 
 std::string ApplyOp::check() const {
     if (op == nullptr) return sentence("op", "an operation", "none");
-    return first_of(op->check(), probability ? check_probability(*probability) : "");
+    return first_of(op->check(), MaybeStep::check());
 }
 
 std::optional<LongSize> ApplyOp::size_after(std::optional<ImageSize> before) const {
@@ -16,7 +16,7 @@ std::optional<LongSize> ApplyOp::size_after(std::optional<ImageSize> before) con
 }
 
 Status ApplyOp::resolve(DrawSource* draws, Resolver* resolver) const noexcept {
-    if (!probability || draws->happens(*probability)) list_op(*op, resolver);
+    if (happens(draws)) list_op(*op, resolver);
     return Status::ok();
 }
 

@@ -10,14 +10,11 @@
 
 namespace fastload {
 
-// Runs `op` with `probability`; always, and without a draw, if there is none.
-struct ApplyOp final : Step {
+struct ApplyOp final : MaybeStep {
     std::shared_ptr<const PixelOp> op;
-    std::optional<double> probability;
 
     std::string check() const override;
     std::optional<LongSize> size_after(std::optional<ImageSize> before) const override;
-    bool is_random() const noexcept override { return probability.has_value(); }
     Status resolve(DrawSource* draws, Resolver* resolver) const noexcept override;
 };
 

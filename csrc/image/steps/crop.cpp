@@ -1,5 +1,7 @@
 #include "image/steps/crop.h"
 
+#include "image/plan/argument_checks.h"
+#include "image/plan/python_round.h"
 #include "image/plan/working_image.h"
 
 namespace fastload {
@@ -23,6 +25,18 @@ class Crop final : public Operation {
     PaddedCrop crop_;
 };
 
+struct AxisCrop {
+    std::int32_t start;
+    std::int32_t length;
+    std::int32_t pad_before;
+    std::int32_t pad_after;
+};
+
+AxisCrop center_axis(std::int32_t length, std::int32_t wanted) noexcept {
+    if (wanted > length) return {0, length, (wanted - length) / 2, (wanted - length + 1) / 2};
+    return {static_cast<std::int32_t>(round_half_even((length - wanted) / 2.0)), wanted, 0, 0};
+}
+
 }  // namespace
 
 void crop_image(const PaddedCrop& crop, Resolver* resolver) noexcept {
@@ -33,6 +47,32 @@ void crop_image(const PaddedCrop& crop, Resolver* resolver) noexcept {
     resolver->make(Crop(crop));
     resolver->crop(crop);
     if (crop.is_padded()) resolver->drop_info();
+}
+
+PaddedCrop center_crop(ImageSize image, ImageSize crop) noexcept {
+    const AxisCrop x = center_axis(image.width, crop.width);
+    const AxisCrop y = center_axis(image.height, crop.height);
+    return {{x.start, y.start, x.length, y.length}, x.pad_before, y.pad_before, x.pad_after, y.pad_after};
+}
+
+Status CenterCrop::resolve(DrawSource*, Resolver* resolver) const noexcept {
+    crop_image(center_crop(resolver->size(), {width, height}), resolver);
+    return Status::ok();
+}
+
+std::string FixedCrop::check() const {
+    if (left < 0) return sentence("left", "at least 0", left);
+    if (top < 0) return sentence("top", "at least 0", top);
+    return SizedStep::check();
+}
+
+Status FixedCrop::resolve(DrawSource*, Resolver* resolver) const noexcept {
+    const Region box = {left, top, width, height};
+    if (!box.lies_inside(resolver->size().width, resolver->size().height)) {
+        return {StatusCode::kInvalidGeometry, 0, 0, "the box of a crop does not lie inside of the image"};
+    }
+    crop_image({box, 0, 0, 0, 0}, resolver);
+    return Status::ok();
 }
 
 }  // namespace fastload

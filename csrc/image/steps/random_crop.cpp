@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "image/plan/argument_checks.h"
 #include "image/steps/crop.h"
 #include "image/steps/pad.h"
 
@@ -14,8 +13,6 @@ std::int32_t draw_offset(std::int32_t room, DrawSource* draws) noexcept {
 }
 
 }  // namespace
-
-std::string RandomCrop::check() const { return first_of(check_side("height", height), check_side("width", width)); }
 
 Padding RandomCrop::padding_of(ImageSize image) const noexcept {
     const std::int32_t columns = pad_if_needed ? std::max(width - image.width, 0) : 0;

@@ -11,16 +11,12 @@
 
 namespace fastload {
 
-struct RandomCrop final : Step {
-    std::int32_t height = 0;
-    std::int32_t width = 0;
+struct RandomCrop final : SizedStep {
     bool pad_if_needed = false;
     PaddingMode padding_mode = PaddingMode::kConstant;
     RgbFill fill{};
     TorchvisionFamily family = TorchvisionFamily::kV1;
 
-    std::string check() const override;
-    std::optional<LongSize> size_after(std::optional<ImageSize>) const override { return LongSize(width, height); }
     std::size_t max_operations() const noexcept override { return 2; }  // a padding and a crop
     Status resolve(DrawSource* draws, Resolver* resolver) const noexcept override;
 

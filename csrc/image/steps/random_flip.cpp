@@ -1,6 +1,5 @@
 #include "image/steps/random_flip.h"
 
-#include "image/plan/argument_checks.h"
 #include "image/plan/working_image.h"
 #include "image/steps/transpositions.h"
 
@@ -27,26 +26,18 @@ class VerticalFlip final : public Operation {
     OperationReport report() const override { return {"vflip"}; }
 };
 
-std::string check_of(const std::optional<double>& probability) {
-    return probability ? check_probability(*probability) : "";
-}
-
 }  // namespace
 
-std::string RandomHorizontalFlip::check() const { return check_of(probability); }
-
 Status RandomHorizontalFlip::resolve(DrawSource* draws, Resolver* resolver) const noexcept {
-    if (!probability || draws->happens(*probability)) {
+    if (happens(draws)) {
         resolver->make(HorizontalFlip());
         resolver->flip();
     }
     return Status::ok();
 }
 
-std::string RandomVerticalFlip::check() const { return check_of(probability); }
-
 Status RandomVerticalFlip::resolve(DrawSource* draws, Resolver* resolver) const noexcept {
-    if (!probability || draws->happens(*probability)) {
+    if (happens(draws)) {
         resolver->make(VerticalFlip());
         resolver->move_pixels(resolver->size());
     }

@@ -32,9 +32,7 @@ Region choose_random_box(ImageSize image, const RandomBoxRule& rule, DrawSource*
     return central_box(image, rule);
 }
 
-std::string RandomResizedCrop::check() const {
-    return first_of(check_side("height", height), check_side("width", width), check_box_rule(*this));
-}
+std::string RandomResizedCrop::check() const { return first_of(SizedStep::check(), check_box_rule(*this)); }
 
 Status RandomResizedCrop::resolve(DrawSource* draws, Resolver* resolver) const noexcept {
     const Region box = choose_random_box(resolver->size(), *this, draws);

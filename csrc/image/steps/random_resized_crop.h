@@ -12,13 +12,10 @@
 
 namespace fastload {
 
-struct RandomResizedCrop final : Step, RandomBoxRule {
-    std::int32_t height = 0;
-    std::int32_t width = 0;
+struct RandomResizedCrop final : SizedStep, RandomBoxRule {
     Interpolation interpolation = Interpolation::kBilinear;
 
     std::string check() const override;
-    std::optional<LongSize> size_after(std::optional<ImageSize>) const override { return LongSize(width, height); }
     std::size_t max_operations() const noexcept override { return 2; }  // a crop and a resize
     Status resolve(DrawSource* draws, Resolver* resolver) const noexcept override;
     std::shared_ptr<Step> with_torch_exp(const FindTorchExp& find) const override;
