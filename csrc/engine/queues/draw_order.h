@@ -29,8 +29,6 @@ namespace fastload {
 // now, it is one of the slot's `revived`, and belongs into the batch again.
 //
 // Not thread-safe: the lane's mutex guards it, with the slots.
-//
-// Not thread-safe: the lane's mutex guards it, with the slots.
 class DrawOrder {
   public:
     // `source` outlives this object.

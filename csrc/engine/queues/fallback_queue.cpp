@@ -25,12 +25,9 @@ std::optional<PendingSample> FallbackQueue::wait() {
 }
 
 void FallbackQueue::remove(const DrawLane* lane) noexcept {
-    std::list<PendingSample> removed;  // destroyed after the lock
+    std::list<PendingSample> removed;
     const std::lock_guard<std::mutex> lock(mutex_);
-    for (auto sample = samples_.begin(); sample != samples_.end();) {
-        const auto candidate = sample++;
-        if (candidate->lane.get() == lane) removed.splice(removed.end(), samples_, candidate);
-    }
+    removed = take_items_of(lane, &samples_);
 }
 
 void FallbackQueue::close() noexcept {

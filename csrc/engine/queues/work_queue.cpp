@@ -113,17 +113,11 @@ bool WorkQueue::note_read(std::uint64_t read_ns, std::size_t max_samples) noexce
 }
 
 void WorkQueue::remove(const DrawLane* lane) noexcept {
-    std::list<Entry> removed;  // destroyed after the lock: their last reference may free a batch
+    std::list<Entry> removed;
     std::list<PendingSample> removed_again;
     const std::lock_guard<std::mutex> lock(mutex_);
-    for (auto sample = again_.begin(); sample != again_.end();) {
-        const auto candidate = sample++;
-        if (candidate->lane.get() == lane) removed_again.splice(removed_again.end(), again_, candidate);
-    }
-    for (auto entry = entries_.begin(); entry != entries_.end();) {
-        const auto candidate = entry++;
-        if (candidate->lane.get() == lane) removed.splice(removed.end(), entries_, candidate);
-    }
+    removed_again = take_items_of(lane, &again_);
+    removed = take_items_of(lane, &entries_);
 }
 
 void WorkQueue::close() noexcept {

@@ -29,6 +29,17 @@ struct PendingSample {
     std::shared_ptr<void> pixels_owner;
 };
 
+// Moves the items of `lane` out of `items`. Their last reference may free a batch: drop them after the lock.
+template <typename Item>
+std::list<Item> take_items_of(const DrawLane* lane, std::list<Item>* items) noexcept {
+    std::list<Item> taken;
+    for (auto item = items->begin(); item != items->end();) {
+        const auto candidate = item++;
+        if (candidate->lane.get() == lane) taken.splice(taken.end(), *items, candidate);
+    }
+    return taken;
+}
+
 // Note [reading ahead]
 // A thread reads a file, decodes it and goes on to the next one. From a warm cache that is best, because the bytes are
 // in the processor's cache when they are decoded. From slow storage, threads would mostly wait. So the queue measures

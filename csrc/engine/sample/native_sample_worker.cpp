@@ -269,7 +269,14 @@ Status NativeSampleWorker::make_first_steps(const SampleTask& task, LoadedPixels
                                             SampleTimings* timings) noexcept {
     if (task.source->first_steps == nullptr || pixels->are_first_steps_done) return Status::ok();
     const StageTimer timer(&timings->transform_ns);
-    const Status status = first_steps_image_.make(task, pixels->view, &executor_);
+    const TransformPlan& plan = *task.source->first_steps->plan;
+    const ResolvedTransform& resolved = task.report->first_steps;
+    std::size_t bytes = 0;
+    std::uint8_t* const rows = plan.count_bytes(resolved.output_size, &bytes)
+                                   ? first_steps_image_.begin(resolved.output_size, task.report->source_size)
+                                   : nullptr;
+    if (rows == nullptr) return {StatusCode::kOutOfMemory, 0, 0, "no memory for an image between two steps"};
+    const Status status = executor_.run(plan, resolved, pixels->view, rows);
     if (status.is_ok()) show_whole(first_steps_image_.image(), pixels);
     return status;
 }

@@ -8,11 +8,11 @@
 #include "codec/decoder.h"
 #include "codec/jpeg/jpeg_decoder.h"
 #include "engine/cache/decode_cache.h"
-#include "engine/sample/first_steps_image.h"
 #include "engine/sample/indexed_decode.h"
 #include "engine/sample/loaded_pixels.h"
 #include "engine/sample/recorded_decode.h"
 #include "engine/sample/sample_task.h"
+#include "image/plan/pixel_record.h"
 #include "image/plan/transform_executor.h"
 #include "io/sample_index.h"
 #include "kernels/kernel_table.h"
@@ -115,7 +115,7 @@ class NativeSampleWorker final : public SampleWorker {
     IndexedDecode indexed_decode_;
     RecordedDecode recorded_decode_;
     TransformExecutor executor_;
-    FirstStepsImage first_steps_image_;
+    PixelRecordWriter first_steps_image_;
 };
 
 }  // namespace fastload

@@ -6,45 +6,32 @@
 namespace fastload {
 namespace {
 
-// Made at once: no other sample draws from the same numbers. `source` is the one of the tasks, with one view.
+// Made at once: no other sample draws from the same numbers.
 class OwnChoices final : public SampleChoices {
   public:
-    OwnChoices(const SampleDecoder::Plan& plan, DrawSource* draws, SampleSource* source,
-               const SampleDecoder::Steps& first_steps = nullptr) noexcept
-        : draws_(draws) {
-        source->views.front().plan = plan;
-        source->first_steps = first_steps;
+    // `source` is the one of the tasks, with one view. If there is a `worker`, `plans` are for the orientations of the
+    // image whose header it has read; otherwise there is one.
+    OwnChoices(const SampleDecoder::Plan* plans, DrawSource* draws, SampleSource* source,
+               const SampleDecoder::Steps& first_steps = nullptr, const NativeSampleWorker* worker = nullptr) noexcept
+        : plans_(plans), draws_(draws), source_(*source), worker_(worker) {
+        source_.views.front().plan = *plans;
+        source_.first_steps = first_steps;
     }
 
     Status resolve(const SampleTask& task, ImageSize source_size) noexcept override {
-        return task.source->resolve(draws_, source_size, task.report);
-    }
-
-  private:
-    DrawSource* const draws_;
-};
-
-// The same with the plan of the image's orientation.
-class OrientedChoices final : public SampleChoices {
-  public:
-    OrientedChoices(const SampleDecoder::OrientedPlans& plans, DrawSource* draws, const NativeSampleWorker* worker,
-                    SampleSource* source) noexcept
-        : plans_(plans), draws_(draws), worker_(*worker), source_(*source) {
-        source->first_steps = nullptr;
-    }
-
-    Status resolve(const SampleTask& task, ImageSize source_size) noexcept override {
-        int orientation = 1;
-        if (const Status status = worker_.read_orientation(&orientation); !status.is_ok()) return status;
-        source_.views.front().plan = plans_[static_cast<std::size_t>(orientation - 1)];
+        if (worker_ != nullptr) {
+            int orientation = 1;
+            if (const Status status = worker_->read_orientation(&orientation); !status.is_ok()) return status;
+            source_.views.front().plan = plans_[orientation - 1];
+        }
         return source_.resolve(draws_, source_size, task.report);
     }
 
   private:
-    const SampleDecoder::OrientedPlans& plans_;
+    const SampleDecoder::Plan* const plans_;
     DrawSource* const draws_;
-    const NativeSampleWorker& worker_;
     SampleSource& source_;
+    const NativeSampleWorker* const worker_;
 };
 
 }  // namespace
@@ -57,7 +44,7 @@ SampleDecoder::SampleDecoder(const KernelTable& kernels, const NativeWorkerOptio
 
 Status SampleDecoder::run(ByteSpan path, const Plan& plan, DrawSource* draws, DecodedSample* sample,
                           const WorkingDirectory* directory, const Steps& first_steps) noexcept {
-    OwnChoices choices(plan, draws, &source_, first_steps);
+    OwnChoices choices(&plan, draws, &source_, first_steps);
     return make(&choices, sample, [&](const SampleTask& task, LoadedPixels* pixels) {
         worker_.read_for(first_steps.get(), path, directory, jpeg::ReadPart::kNeeded, &file_, &timings_);
         return worker_.decode(task, pixels, &timings_);
@@ -66,7 +53,7 @@ Status SampleDecoder::run(ByteSpan path, const Plan& plan, DrawSource* draws, De
 
 Status SampleDecoder::run_with_contents(ByteSpan contents, const Plan& plan, DrawSource* draws, DecodedSample* sample,
                                         const FileVersion* opened) noexcept {
-    OwnChoices choices(plan, draws, &source_);
+    OwnChoices choices(&plan, draws, &source_);
     return make_of_contents(contents, opened, &choices, sample);
 }
 
@@ -77,7 +64,7 @@ bool SampleDecoder::find_opened(int descriptor, ByteSpan path, FileVersion* open
 
 Status SampleDecoder::run_oriented(ByteSpan path, const OrientedPlans& plans, DrawSource* draws,
                                    DecodedSample* sample) noexcept {
-    OrientedChoices choices(plans, draws, &worker_, &source_);
+    OwnChoices choices(plans.data(), draws, &source_, nullptr, &worker_);
     // Not by a record, which has no orientation.
     return make(&choices, sample, [&](const SampleTask& task, LoadedPixels* pixels) {
         worker_.read_contents(path, nullptr, &file_, &timings_);
@@ -87,13 +74,13 @@ Status SampleDecoder::run_oriented(ByteSpan path, const OrientedPlans& plans, Dr
 
 Status SampleDecoder::run_oriented_contents(ByteSpan contents, const OrientedPlans& plans, DrawSource* draws,
                                             DecodedSample* sample) noexcept {
-    OrientedChoices choices(plans, draws, &worker_, &source_);
+    OwnChoices choices(plans.data(), draws, &source_, nullptr, &worker_);
     return make_of_contents(contents, nullptr, &choices, sample);
 }
 
 Status SampleDecoder::run_with_pixels(const PackedImageView& rgb, const Plan& plan, DrawSource* draws,
                                       DecodedSample* sample, const Steps& first_steps) noexcept {
-    OwnChoices choices(plan, draws, &source_, first_steps);
+    OwnChoices choices(&plan, draws, &source_, first_steps);
     return make(&choices, sample, [&](const SampleTask& task, LoadedPixels* pixels) {
         return worker_.load_packed(task, rgb, pixels, &timings_);
     });
