@@ -100,6 +100,13 @@ class Deferred:
         return getattr(self.make(), name)
 
 
+def deferred_like(before: Image.Image, deferred: Deferred) -> Image.Image:
+    """Returns an image with what Pillow's methods pass on from `before`, and with the pixels of `deferred`."""
+    image = before._new(deferred)  # type: ignore[arg-type]  # which reads its mode and size
+    deferred.stand_in(image)
+    return image
+
+
 def image_of(pixels: NDArray[np.uint8], before: Image.Image | None = None) -> Image.Image:
     """Returns an image of Pillow's class from native code's pixels, which are copied.
 
@@ -109,10 +116,8 @@ def image_of(pixels: NDArray[np.uint8], before: Image.Image | None = None) -> Im
     """
     height, width, _ = pixels.shape
     mode = "RGB" if before is None else before.mode
-    deferred = Deferred(ImagePixels(pixels.tobytes(), (width, height)), (), mode, (width, height))
-    image = (Image.Image() if before is None else before)._new(deferred)  # type: ignore[arg-type]  # reads mode, size
-    deferred.stand_in(image)
-    return image
+    source = ImagePixels(pixels.tobytes(), (width, height))
+    return deferred_like(Image.Image() if before is None else before, Deferred(source, (), mode, (width, height)))
 
 
 def image_in(array: Any, mode: str | None) -> Image.Image | None:
@@ -128,9 +133,7 @@ def image_in(array: Any, mode: str | None) -> Image.Image | None:
     if array.ndim != 2 or not array.flags.c_contiguous or mode not in (None, "L"):
         return None
     height, width = array.shape
-    deferred = Deferred(SharedPixels(array), (), "L", (width, height))
-    image = Image.Image()._new(deferred)  # type: ignore[arg-type]  # which reads its mode and size
-    deferred.stand_in(image)
+    image = deferred_like(Image.Image(), Deferred(SharedPixels(array), (), "L", (width, height)))
     image.readonly = 1
     return image
 

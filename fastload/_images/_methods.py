@@ -15,14 +15,14 @@ from PIL import Image, ImageFile
 from PIL.JpegImagePlugin import JpegImageFile
 
 from fastload import _native
-from fastload._images._deferred import Deferred, DeferredAccess, image_in, pillow_obeys
+from fastload._images._deferred import Deferred, DeferredAccess, deferred_like, image_in, pillow_obeys
 from fastload._images._header import open_file
 from fastload._images._opened import load_at_once, load_deferred, marks
 from fastload._images._plain_forms import affine_op, blur_op, is_inside, is_pillows, resize_step, table_op
 from fastload._images._source import Steps
 from fastload._images._tally import native_tally
 from fastload._pillow import _pillow
-from fastload._process._originals import original_of, stand_ins
+from fastload._process._originals import Replacements
 
 _Method = Callable[..., Any]
 
@@ -69,12 +69,13 @@ def _derived(
     if remembered is None:
         return None
     source, steps, deferred = remembered
-    derived = Deferred(
-        source.kept(), steps if step is None else (*steps, step), mode or deferred.mode, size or deferred.size
-    )
-    made = image._new(derived)  # type: ignore[arg-type]  # which reads its mode and size
-    derived.stand_in(made)
-    return made
+    after = steps if step is None else (*steps, step)
+    return deferred_like(image, Deferred(source.kept(), after, mode or deferred.mode, size or deferred.size))
+
+
+def _changed(image: Image.Image, op: _native.PixelOp | None, mode: str | None = None) -> Image.Image | None:
+    """Returns the image after one more operation; None if there is none, or `image` turns out not to be deferred."""
+    return None if op is None else _derived(image, _native.ApplyOp(op=op, probability=None), mode=mode)
 
 
 def _load(pillows: _Method) -> _Method:
@@ -122,7 +123,7 @@ def _convert(pillows: _Method) -> _Method:
             if mode == "RGB" or mode == self.mode == "L":
                 made = _derived(self, None, mode=mode)
             elif mode == "L":
-                made = _derived(self, _native.ApplyOp(op=_native.Luma(), probability=None), mode=mode)
+                made = _changed(self, _native.Luma(), mode)
             if made is not None:
                 return made
         if type(mode) is str and mode.startswith("BGR;"):  # Pillow 11 warns of it, at the caller's line
@@ -148,8 +149,7 @@ def _crop(pillows: _Method) -> _Method:
                 left, top, right, bottom = box
                 size = (right - left, bottom - top)
                 step = _native.FixedCrop(left=left, top=top, width=size[0], height=size[1])
-            made = _derived(self, step, size)
-            if made is not None:
+            if (made := _derived(self, step, size)) is not None:
                 if size is not None and not (has_shortcut and box == (0, 0, *self.size)):
                     Image._decompression_bomb_check(size)
                 return made
@@ -193,11 +193,9 @@ def _transform(pillows: _Method) -> _Method:
         fillcolor: Any = None,
     ) -> Image.Image:
         if _may_remember(self):
-            op = affine_op(self.size, size, method, data, resample, fillcolor, len(self.getbands()))
-            if op is not None:
-                made = _derived(self, _native.ApplyOp(op=op, probability=None))
-                if made is not None:
-                    return made
+            made = _changed(self, affine_op(self.size, size, method, data, resample, fillcolor, len(self.getbands())))
+            if made is not None:
+                return made
         return pillows(self, size, method, data, resample, fill, fillcolor)  # type: ignore[no-any-return]
 
     return transform
@@ -205,10 +203,8 @@ def _transform(pillows: _Method) -> _Method:
 
 def _filter(pillows: _Method) -> _Method:
     def filter(self: Image.Image, filter: Any) -> Image.Image:
-        if _may_remember(self) and (op := blur_op(filter)) is not None:
-            made = _derived(self, _native.ApplyOp(op=op, probability=None))
-            if made is not None:
-                return made
+        if _may_remember(self) and (made := _changed(self, blur_op(filter))) is not None:
+            return made
         return pillows(self, filter)  # type: ignore[no-any-return]
 
     return filter
@@ -220,11 +216,9 @@ def _point(pillows: _Method) -> _Method:
             if type(lut) is FunctionType and _remembered(self) is not None:  # Pillow makes a table of it, too
                 values = [lut(value) for value in range(256)]
                 lut = values * len(self.getbands())
-            op = table_op(lut, len(self.getbands()))
-            if op is not None:
-                made = _derived(self, _native.ApplyOp(op=op, probability=None))
-                if made is not None:
-                    return made
+            made = _changed(self, table_op(lut, len(self.getbands())))
+            if made is not None:
+                return made
         return pillows(self, lut, mode)  # type: ignore[no-any-return]
 
     return point
@@ -236,10 +230,9 @@ def _fromarray(pillows: _Method) -> _Method:
     def fromarray(obj: Any, mode: Any = None) -> Image.Image:
         if warns_of_mode and mode is not None:
             return _called_from(sys._getframe(1), functools.partial(pillows, obj, mode))
-        if native_tally() is not None and not _pillow.is_reference():
-            made = image_in(obj, mode)
-            if made is not None:
-                return made
+        is_native = native_tally() is not None and not _pillow.is_reference()
+        if is_native and (made := image_in(obj, mode)) is not None:
+            return made
         return pillows(obj, mode)  # type: ignore[no-any-return]
 
     return fromarray
@@ -294,7 +287,7 @@ _HEADER: _Exchange = (JpegImageFile, "_open", open_file)
 _AT_ONCE: tuple[_Exchange, ...] = ((ImageFile.ImageFile, "load", _load_file_at_once),)
 
 
-class PillowMethods:
+class PillowMethods(Replacements):
     """The replacement of Pillow's methods.
 
     Attributes:
@@ -303,22 +296,12 @@ class PillowMethods:
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.is_deferring: bool | None = None
-        self._before: list[tuple[Any, str, _Method, _Method]] = []
 
     def exchange(self) -> None:
         exchanges = _REMEMBERED if _pillow.pillow_info().is_simd else _REMEMBERED + _BY_PILLOWS_ARITHMETIC
         self.is_deferring = all(is_pillows(owner, name) for owner, name, _ in exchanges) and pillow_obeys()
         header = (_HEADER,) if is_pillows(*_HEADER[:2]) else ()
         for owner, name, make in (*header, *(exchanges if self.is_deferring else _AT_ONCE)):
-            pillows = original_of(vars(owner)[name])  # may be ours, if other code replaced it and put it back late
-            ours = functools.wraps(pillows)(make(pillows))
-            stand_ins[ours] = pillows
-            setattr(owner, name, ours)
-            self._before.append((owner, name, pillows, ours))
-
-    def restore(self) -> None:
-        before, self._before = self._before, []
-        for owner, name, pillows, ours in before:
-            if vars(owner).get(name) is ours:  # otherwise other code has replaced ours, and may put it back
-                setattr(owner, name, pillows)
+            self.replace(owner, name, make)

@@ -23,11 +23,12 @@ from fastload._images._tally import native_tally
 from fastload._pillow import _pillow
 from fastload._pillow._decode_image import thread_decoder
 from fastload._pillow._failures import exception_of, exception_of_pillow
-from fastload._planning._native_plans import NativePartPlan, tensor_of
+from fastload._planning._native_plans import NativePartPlan
 from fastload._process import _config
 from fastload._process._interrupts import is_interrupt
 from fastload._workers._native_draws import thread_draws, thread_generator
 from fastload._workers._working_directory import kept_directory
+from fastload.transforms._tensor_part import tensor_of
 
 # Transforms of torchvision that call the user's code, which may look at an image's EXIF data.
 _CALLING_OTHERS = ("Compose", "Lambda", "RandomApply", "RandomChoice", "RandomOrder")

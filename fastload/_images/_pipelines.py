@@ -39,9 +39,8 @@ from fastload._images._source import (
 from fastload._images._tally import native_tally
 from fastload._pillow import _pillow
 from fastload._pillow._decode_image import thread_decoder
-from fastload._planning._native_plans import tensor_of
 from fastload._process._interrupts import is_interrupt
-from fastload._process._originals import original_of, stand_ins
+from fastload._process._originals import Replacements, original_of
 from fastload._workers._native_draws import (
     UnknownDrawsError,
     thread_draws,
@@ -53,6 +52,7 @@ from fastload.transforms import _recognize
 from fastload.transforms._native_steps import NativeSteps, check_surroundings, native_runs
 from fastload.transforms._nodes import Node, expand, held_by
 from fastload.transforms._stage import RunsInPythonError
+from fastload.transforms._tensor_part import tensor_of
 from fastload.transforms._user_code import code_of
 
 _Call = Callable[..., Any]
@@ -385,11 +385,8 @@ _CALLS = {
 }
 
 
-class PipelineCalls:
+class PipelineCalls(Replacements):
     """The replacement of torchvision's call methods, if torchvision is loaded."""
-
-    def __init__(self) -> None:
-        self._before: list[tuple[Any, str, _Call, _Call]] = []
 
     def exchange(self) -> None:
         """Replaces the methods; skips those that are replaced already, or are not torchvision's own."""
@@ -400,17 +397,6 @@ class PipelineCalls:
             self._exchange(module, name, functools.partial(_tensor_function, kind=kind))
 
     def _exchange(self, owner: Any, name: str, make: Callable[[_Call], _Call]) -> None:
-        torchvisions = vars(owner).get(name)
-        if original_of(torchvisions) is not torchvisions or not _recognize.is_torchvisions(torchvisions):
-            return
-        assert torchvisions is not None, "it is a function"
-        ours = functools.wraps(torchvisions)(make(torchvisions))
-        stand_ins[ours] = torchvisions
-        setattr(owner, name, ours)
-        self._before.append((owner, name, torchvisions, ours))
-
-    def restore(self) -> None:
-        before, self._before = self._before, []
-        for owner, name, torchvisions, ours in before:
-            if vars(owner).get(name) is ours:
-                setattr(owner, name, torchvisions)
+        found = vars(owner).get(name)
+        if original_of(found) is found and _recognize.is_torchvisions(found):
+            self.replace(owner, name, make)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from fastload import _native
 from fastload._delivery._batch_memory import ViewForm
@@ -44,30 +40,6 @@ class NativePlan:
     def has_ordered_draws(self) -> bool:
         """Whether samples draw from torch's generators, one after another."""
         return self.draws_as_torch and any(view.is_random for view in self.views)
-
-
-@functools.cache
-def _numpy_type(dtype: torch.dtype) -> np.dtype[Any] | None:
-    """Returns NumPy's type for `dtype`; None if there is none, as for bfloat16."""
-    try:
-        return torch.empty(0, dtype=dtype).numpy().dtype
-    except TypeError:
-        return None
-
-
-def tensor_of(pixels: NDArray[np.uint8], form: SampleForm, image_type: type[torch.Tensor] | None) -> torch.Tensor:
-    """Returns the tensor in which a transform of `form` ends, from the bytes that native code has made."""
-    element = _numpy_type(form.dtype)
-    # This makes one tensor less: the end of a tensor releases the GIL.
-    tensor = torch.from_numpy(pixels).view(form.dtype) if element is None else torch.from_numpy(pixels.view(element))
-    if form.is_interleaved:
-        tensor = tensor.permute(2, 0, 1)
-    if tensor.numel() == len(form.pixel_strides):
-        tensor = tensor.as_strided(tensor.size(), form.pixel_strides)
-    if form.sample == "tensor":
-        return tensor
-    assert image_type is not None, "steps that make tv_tensors come with their type"
-    return tensor.as_subclass(image_type)
 
 
 @dataclass(frozen=True)

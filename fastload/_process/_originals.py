@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 import weakref
 from collections.abc import Callable, Sequence
@@ -16,6 +17,27 @@ stand_ins: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 def original_of(function: Any) -> Any:
     """Returns the function that `function` stands in for; otherwise `function` itself."""
     return stand_ins.get(function, function) if isinstance(function, FunctionType) else function
+
+
+class Replacements:
+    """Functions that stand-ins replace until they are put back."""
+
+    def __init__(self) -> None:
+        self._before: list[tuple[Any, str, Any, Any]] = []
+
+    def replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+        """Replaces a function of a class or module by the stand-in that `make` makes of the original."""
+        original = original_of(vars(owner)[name])  # may be a stand-in, if other code put it back late
+        stand_in = functools.wraps(original)(make(original))
+        stand_ins[stand_in] = original
+        setattr(owner, name, stand_in)
+        self._before.append((owner, name, original, stand_in))
+
+    def restore(self) -> None:
+        before, self._before = self._before, []
+        for owner, name, original, stand_in in before:
+            if vars(owner).get(name) is stand_in:  # otherwise other code has replaced it, and may put it back
+                setattr(owner, name, original)
 
 
 class Owner(NamedTuple):

@@ -55,6 +55,30 @@ class SampleForm:
     pixel_strides: tuple[int, ...] = (1, 1, 1)
 
 
+@functools.cache
+def _numpy_type(dtype: torch.dtype) -> np.dtype[Any] | None:
+    """Returns NumPy's type for `dtype`; None if there is none, as for bfloat16."""
+    try:
+        return torch.empty(0, dtype=dtype).numpy().dtype
+    except TypeError:
+        return None
+
+
+def tensor_of(pixels: NDArray[np.uint8], form: SampleForm, image_type: type[torch.Tensor] | None) -> torch.Tensor:
+    """Returns the tensor in which a transform of `form` ends, from the bytes that native code has made."""
+    element = _numpy_type(form.dtype)
+    # This makes one tensor less: the end of a tensor releases the GIL.
+    tensor = torch.from_numpy(pixels).view(form.dtype) if element is None else torch.from_numpy(pixels.view(element))
+    if form.is_interleaved:
+        tensor = tensor.permute(2, 0, 1)
+    if tensor.numel() == len(form.pixel_strides):
+        tensor = tensor.as_strided(tensor.size(), form.pixel_strides)
+    if form.sample == "tensor":
+        return tensor
+    assert image_type is not None, "steps that make tv_tensors come with their type"
+    return tensor.as_subclass(image_type)
+
+
 class TensorProbe:
     """Three images on their way through the tensor part, one transform after the other.
 

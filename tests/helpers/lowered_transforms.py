@@ -16,9 +16,9 @@ from torchvision import tv_tensors
 from torchvision.transforms import v2
 
 from fastload import _core
-from fastload._planning._native_plans import tensor_of
 from fastload.transforms._lowering import LoweredTransform
 from fastload.transforms._lowering import lower_transform as lowered
+from fastload.transforms._tensor_part import tensor_of
 
 FAMILIES = {"v1": T, "v2": v2}
 # torchvision before 0.20 has no RGB, and before 0.21 other names for the methods of a transform.
