@@ -134,10 +134,6 @@ class ShardedSampler(DistributedSampler[int]):
             self._nodes = num_nodes_of(nodes, self.num_replicas, self._blocks)
         self.num_samples = self._shards.num_steps()
         self.total_size = self.num_samples * self.num_replicas
-        for each in (0, self.num_replicas - 1):
-            assert len(replace(self._shards, rank=each).positions()) == self.num_samples, (
-                "ranks take equally many steps"
-            )
         self._loaded: ResumePoint | None = None  # start of the next iteration, if it is not the start of `epoch`
         self._last: _Pass | None = None  # the iteration that began last, in this epoch
 
