@@ -293,9 +293,9 @@ class TransformPlan:
         self,
         steps: Sequence[tuple[int, Step]],
         *,
-        element_size: int,
-        channels_last: bool,
-        table: bytes | None,
+        element_size: int = 1,
+        channels_last: bool = True,
+        table: bytes | None = None,
         resize_order: str,
         allow_variable_size: bool = False,
         bgr: bool = False,
@@ -306,7 +306,6 @@ class TransformPlan:
     @property
     def is_random(self) -> bool: ...
     def resolve(self, draws: DrawSource, width: int, height: int) -> list[tuple[Any, ...]]: ...
-    def apply(self, pixels: NDArray[np.uint8], draws: DrawSource) -> bytes: ...
 
 # bind_sources.cpp
 class SampleIndex:
@@ -389,6 +388,7 @@ class BufferPool:
     @property
     def bytes_held(self) -> int: ...
 
+# One sample that the engine could not decode. Exactly one of complete() and fail() is called, once.
 class FallbackTask:
     @property
     def path(self) -> bytes: ...
@@ -618,7 +618,7 @@ class Engine:
         first_lane: int = 0,
         first_steps: FirstSteps | None = None,
     ) -> Iteration: ...
-    def next_fallback(self) -> FallbackTask | None: ...
+    def next_fallback(self) -> FallbackTask | None: ...  # waits without the GIL; None once the engine is closed
     def close(self, timeout_seconds: float = 0.0) -> bool: ...
     def stats(self) -> dict[str, Any]: ...
     @property
@@ -718,22 +718,15 @@ class SampleDecoder:
     def keeps_info(self) -> bool: ...
     def take_counters(self) -> SampleCounters: ...
 
-class ProbeResult(TypedDict):
-    format: str
-    width: int
-    height: int
-
-def probe(data: bytes) -> ProbeResult: ...
-def decode_jpeg_indexed(
-    data: bytes, region: tuple[int, int, int, int], record: bytes, is_dense: bool
-) -> tuple[NDArray[np.uint8] | None, str, str, bytes | None, bool]: ...
 def decode_jpeg(
     data: bytes,
     region: tuple[int, int, int, int] | None = None,
     *,
     max_pixels: int = ...,
     max_scans: int = ...,
-) -> tuple[NDArray[np.uint8] | None, str, str, int]: ...
+    record: bytes | None = None,
+    is_dense: bool = False,
+) -> tuple[NDArray[np.uint8] | None, str, str, int, bytes | None, bool]: ...
 def record_coefficients(data: bytes, key: bytes, salt: int = 0) -> tuple[bytes | None, str, str]: ...
 def decode_coefficients(
     record: bytes, region: tuple[int, int, int, int], key: bytes, salt: int = 0

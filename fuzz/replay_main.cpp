@@ -1,5 +1,5 @@
 // Runs a fuzz target over files and folders without a fuzzer, e.g. over a corpus as a test:
-//     fuzz_probe fuzz/corpus/probe image.jpg
+//     fuzz_plain_header fuzz/corpus/plain_header image.jpg
 //     fuzz_transform_plan --random 1000
 // The second form makes its inputs, the same ones each time. Prints the number of inputs that ran. With --verbose as
 // first argument, it writes each name before it runs: the last one crashed.

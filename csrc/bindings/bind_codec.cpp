@@ -17,7 +17,6 @@
 #include "codec/jpeg/coefficient_writer.h"
 #include "codec/jpeg/jpeg_decoder.h"
 #include "codec/jpeg/record_reader.h"
-#include "codec/probe.h"
 
 namespace py = pybind11;
 
@@ -52,64 +51,38 @@ py::array_t<std::uint8_t> array_of(const StripImageView& view) {
     job.is_channels_last = true;
     const KernelTable& kernels = active_kernel_table();
     std::uint8_t* const destination = pixels.mutable_data();
-    without_gil([&] {
-        kernels.convert_strips(view, job, destination);
-        return true;
-    });
+    without_gil([&] { kernels.convert_strips(view, job, destination); });
     return pixels;
 }
 
-py::dict probe_bytes(const py::bytes& data) {
-    const ImageInfo info = probe(span_of(data));
-    py::dict result;
-    result["format"] = format_name(info.format);
-    result["width"] = info.size.width;
-    result["height"] = info.size.height;
-    return result;
-}
-
-// Uses a decoder once, so that every call shows the behaviour of a fresh one.
+// Uses a decoder once, so that every call shows the behaviour of a fresh one. With a `record` (empty: knows nothing) it
+// decodes with an index that starts from it, and also returns the record of what is known afterwards, None if the file
+// has no index, and whether the given one was of other data.
 py::tuple decode_jpeg(const py::bytes& data, const std::optional<Rectangle>& region, std::uint64_t max_pixels,
-                      int max_scans) {
+                      int max_scans, const std::optional<py::bytes>& record, bool is_dense) {
     DecodeLimits limits;
     limits.max_pixels = max_pixels;
     limits.max_scans = max_scans;
     const auto decoder = std::make_unique<JpegDecoder>(active_kernel_table(), limits);
     ImageInfo info;
     StripImageView view;
+    jpeg::ScanShape shape;
+    jpeg::EntropyIndex index;
     Status status = decoder->read_header(span_of(data), &info);
+    const bool has_index = record && status.is_ok() && decoder->scan_shape(&shape);
+    if (has_index) {
+        const jpeg::IndexLevel level = is_dense ? jpeg::IndexLevel::kDense : jpeg::IndexLevel::kRows;
+        if (!index.begin(shape, level).is_ok()) throw std::bad_alloc();
+        const ByteSpan packed = span_of(*record);
+        if (!packed.is_empty() && !index.unpack(shape, packed))
+            throw py::value_error("the record does not belong to this scan");
+    }
     if (status.is_ok()) {
         Region wanted = {0, 0, info.size.width, info.size.height};
         if (region) wanted = {(*region)[0], (*region)[1], (*region)[2], (*region)[3]};
         if (!wanted.lies_inside(info.size.width, info.size.height)) {
             throw py::value_error("region does not lie inside the image");
         }
-        status = decoder->decode(wanted, &view);
-    }
-    py::object pixels = py::none();
-    if (status.is_ok()) pixels = array_of(view);
-    return py::make_tuple(pixels, status_name(status.code), status.detail, status.byte_offset);
-}
-
-// Decodes with an index that starts from `record` (empty: knows nothing). Returns the record of what is known
-// afterwards, None if the file has no index, and whether the given one was of other data.
-py::tuple decode_jpeg_indexed(const py::bytes& data, const Rectangle& region, const py::bytes& record, bool is_dense) {
-    const auto decoder = std::make_unique<JpegDecoder>(active_kernel_table(), DecodeLimits{});
-    ImageInfo info;
-    StripImageView view;
-    jpeg::ScanShape shape;
-    jpeg::EntropyIndex index;
-    Status status = decoder->read_header(span_of(data), &info);
-    const bool has_index = status.is_ok() && decoder->scan_shape(&shape);
-    if (has_index) {
-        const jpeg::IndexLevel level = is_dense ? jpeg::IndexLevel::kDense : jpeg::IndexLevel::kRows;
-        if (!index.begin(shape, level).is_ok()) throw std::bad_alloc();
-        const ByteSpan packed = span_of(record);
-        if (!packed.is_empty() && !index.unpack(shape, packed))
-            throw py::value_error("the record does not belong to this scan");
-    }
-    if (status.is_ok()) {
-        const Region wanted = {region[0], region[1], region[2], region[3]};
         status = decoder->decode(wanted, has_index ? &index : nullptr, &view);
     }
     py::object pixels = py::none();
@@ -118,9 +91,10 @@ py::tuple decode_jpeg_indexed(const py::bytes& data, const Rectangle& region, co
     if (has_index) {
         std::vector<std::uint8_t> packed(std::size_t{1} << 20);
         const std::size_t size = index.pack({packed.data(), packed.size()});
-        known = py::bytes(reinterpret_cast<const char*>(packed.data()), size);
+        known = bytes_of({packed.data(), size});
     }
-    return py::make_tuple(pixels, status_name(status.code), status.detail, known, decoder->was_index_wrong());
+    return py::make_tuple(pixels, status_name(status.code), status.detail, status.byte_offset, known,
+                          decoder->was_index_wrong());
 }
 
 // The record of a file's coefficients, None if it has none, and the status of reading them.
@@ -133,8 +107,7 @@ py::tuple record_coefficients(const py::bytes& data, const py::bytes& key, std::
     if (status.is_ok()) status = decoder->read_coefficients(&writer);
     py::object record = py::none();
     if (status.is_ok()) {
-        const ByteSpan bytes = writer.finish(*hash_key_of(key), salt, {});
-        record = py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+        record = bytes_of(writer.finish(*hash_key_of(key), salt, {}));
     }
     return py::make_tuple(record, status_name(status.code), status.detail);
 }
@@ -164,15 +137,13 @@ py::tuple decode_coefficients(const py::bytes& record, const Rectangle& region, 
 
 void bind_codec(py::module_& m) {
     const DecodeLimits defaults;
-    m.def("probe", &probe_bytes, py::arg("data"),
-          "Finds format and size from the first bytes of an image: a dict of format, width, height.");
-    m.def("decode_jpeg_indexed", &decode_jpeg_indexed, py::arg("data"), py::arg("region"), py::arg("record"),
-          py::arg("is_dense"));
-    m.def("decode_jpeg", &decode_jpeg, py::arg("data"), py::arg("region") = py::none(),
-          py::arg("max_pixels") = defaults.max_pixels, py::arg("max_scans") = defaults.max_scans,
-          "Decodes a JPEG or a region (left, top, width, height) of it natively.\n\n"
-          "Returns (pixels, status, detail, byte_offset): uint8 [height, width, 3], which owns its memory, or None\n"
-          "if status is not 'ok'. Raises ValueError if the region does not lie inside the image.");
+    m.def(
+        "decode_jpeg", &decode_jpeg, py::arg("data"), py::arg("region") = py::none(),
+        py::arg("max_pixels") = defaults.max_pixels, py::arg("max_scans") = defaults.max_scans,
+        py::arg("record") = py::none(), py::arg("is_dense") = false,
+        "Decodes a JPEG or a region (left, top, width, height) of it natively.\n\n"
+        "Returns (pixels, status, detail, byte_offset, record, was_index_wrong): uint8 [height, width, 3], which owns\n"
+        "its memory, or None if status is not 'ok'. Raises ValueError if the region does not lie inside the image.");
     m.def("record_coefficients", &record_coefficients, py::arg("data"), py::arg("key"), py::arg("salt") = 0);
     m.def("decode_coefficients", &decode_coefficients, py::arg("record"), py::arg("region"), py::arg("key"),
           py::arg("salt") = 0);

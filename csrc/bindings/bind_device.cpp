@@ -75,10 +75,7 @@ RingHolder make_ring(std::shared_ptr<DeviceBackend> backend, std::uintptr_t addr
 }
 
 void sweep_staging_rings() {
-    without_gil([] {
-        StagingRing::sweep();
-        return true;
-    });
+    without_gil([] { StagingRing::sweep(); });
     run_deferred_releases();
 }
 
@@ -111,17 +108,11 @@ void set_destinations(BatchCopy& copy, const std::vector<std::uintptr_t>& addres
     }
     std::vector<void*> pointers;
     for (const std::uintptr_t address : addresses) pointers.push_back(reinterpret_cast<void*>(address));
-    without_gil([&] {
-        copy.set_destinations({pointers.data(), pointers.size()});
-        return true;
-    });
+    without_gil([&] { copy.set_destinations({pointers.data(), pointers.size()}); });
 }
 
 void set_written(BatchCopy& copy) {
-    without_gil([&] {
-        copy.set_written();
-        return true;
-    });
+    without_gil([&] { copy.set_written(); });
 }
 
 py::object failure(const BatchCopy& copy) {

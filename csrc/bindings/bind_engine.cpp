@@ -78,6 +78,17 @@ std::shared_ptr<FirstSteps> make_first_steps(std::shared_ptr<TransformPlan> plan
     return steps;
 }
 
+// Every plan makes samples of one size.
+std::vector<View> views_of(const Plans& plans) {
+    if (plans.empty()) throw py::value_error("views must hold at least one plan");
+    std::vector<View> views;
+    for (const std::shared_ptr<TransformPlan>& plan : plans) {
+        if (!plan->has_fixed_size()) throw py::value_error("plan must give samples of one size");
+        views.push_back({plan, plan->sample_bytes()});
+    }
+    return views;
+}
+
 class EngineHandle {
   public:
     EngineHandle(std::size_t num_threads, std::size_t max_free_buffers, std::uint64_t max_file_bytes,
@@ -366,16 +377,6 @@ NativeWorkerOptions options_of(std::uint64_t max_file_bytes, std::uint64_t max_p
     return options;
 }
 
-std::vector<View> views_of(const std::vector<std::shared_ptr<TransformPlan>>& plans) {
-    if (plans.empty()) throw py::value_error("views must hold at least one plan");
-    std::vector<View> views;
-    for (const std::shared_ptr<TransformPlan>& plan : plans) {
-        if (!plan->has_fixed_size()) throw py::value_error("plan must give samples of one size");
-        views.push_back({plan, plan->sample_bytes()});
-    }
-    return views;
-}
-
 void bind_engine(py::module_& m) {
     if (!install_fork_counter()) throw std::bad_alloc();
     Class<HostBuffer> host_buffer(m, "HostBuffer", py::buffer_protocol());
@@ -385,8 +386,7 @@ void bind_engine(py::module_& m) {
             "address", [](const HostBuffer& host) { return reinterpret_cast<std::uintptr_t>(host.buffer->data); })
         .def_property_readonly("nbytes", [](const HostBuffer& host) { return host.buffer->size; });
 
-    Class<BatchRows>(m, "BatchRows",
-                     "Memory of a batch to which its samples are written in place; num_rows rows fill the buffer.")
+    Class<BatchRows>(m, "BatchRows")
         .def(py::init([](const HostBuffer& host, std::size_t num_rows) {
                  if (num_rows == 0 || host.buffer->size % num_rows != 0) {
                      throw py::value_error("the rows must fill the buffer");
@@ -395,17 +395,14 @@ void bind_engine(py::module_& m) {
              }),
              py::arg("buffer"), py::arg("num_rows"))
         .def("is_held", [](const BatchRows& rows, std::size_t row) { return row < rows.count() && rows.is_held(row); })
-        .def_property_readonly("num_held", &BatchRows::num_held,
-                               "The number of samples in it that tensors, arrays or parts of them still refer to.");
+        .def_property_readonly("num_held", &BatchRows::num_held);
 
-    Class<BufferPool>(m, "BufferPool", "Memory that is reused; keeps at most max_free_buffers unused buffers.")
+    Class<BufferPool>(m, "BufferPool")
         .def(py::init<std::size_t>(), py::arg("max_free_buffers"))
         .def("allocate", &allocate_from, py::arg("nbytes"))
         .def_property_readonly("bytes_held", &BufferPool::bytes_held);
 
-    Class<FirstSteps, std::shared_ptr<FirstSteps>>(
-        m, "FirstSteps",
-        "The steps applied to each image before it is kept: their plan, and a hash that identifies them.")
+    Class<FirstSteps, std::shared_ptr<FirstSteps>>(m, "FirstSteps")
         .def(py::init(&make_first_steps), py::arg("plan"), py::arg("hash"));
     Class<EngineHandle>(m, "Engine")
         .def(py::init<std::size_t, std::size_t, std::uint64_t, std::uint64_t, bool, std::shared_ptr<DecodeCache>>(),
@@ -435,21 +432,16 @@ void bind_decoders(py::module_& m) {
         .def(py::init<std::uint64_t, std::uint64_t, bool, std::shared_ptr<DecodeCache>>(), py::kw_only(),
              py::arg("max_file_bytes"), py::arg("max_pixels"), py::arg("native_jpeg"), py::arg("cache") = py::none())
         .def("run_file", &SampleDecoderHandle::run_file, py::arg("path"), py::arg("plan"), py::arg("draws"),
-             py::arg("directory") = py::none(), py::arg("first_steps") = py::none(),
-             "With first steps, their result may be kept or already be kept; `plan` has the other steps.")
+             py::arg("directory") = py::none(), py::arg("first_steps") = py::none())
         .def("run_bytes", &SampleDecoderHandle::run_bytes, py::arg("contents"), py::arg("plan"), py::arg("draws"),
-             py::arg("rows") = py::none(), py::arg("row") = 0, py::arg("opened") = py::bytes(),
-             "With rows of a batch, the sample is written to row `row` if it has its size and the row is not held.")
+             py::arg("rows") = py::none(), py::arg("row") = 0, py::arg("opened") = py::bytes())
         .def("run_oriented_file", &SampleDecoderHandle::run_oriented_file, py::arg("path"), py::arg("plans"),
-             py::arg("draws"),
-             "Does the same with the plan for the image's EXIF orientation, 1 to 8, as OpenCV reads it. All plans have "
-             "the same layout. Returns None also if only OpenCV can tell the orientation.")
+             py::arg("draws"))
         .def("run_oriented_bytes", &SampleDecoderHandle::run_oriented_bytes, py::arg("contents"), py::arg("plans"),
              py::arg("draws"))
         .def("run_pixels", &SampleDecoderHandle::run_pixels, py::arg("pixels"), py::arg("width"), py::arg("height"),
              py::arg("plan"), py::arg("draws"), py::arg("rows") = py::none(), py::arg("row") = 0,
-             py::arg("first_steps") = py::none(),
-             "With first steps, the pixels belong to the file that run_file() was called with last.")
+             py::arg("first_steps") = py::none())
         .def("check_bytes", &SampleDecoderHandle::check_bytes, py::arg("contents"),
              "Checks, without decoding, that Pillow decodes a file with these contents. Returns (width, height, "
              "number of components, position after its EOI), or None if only Pillow can tell.")

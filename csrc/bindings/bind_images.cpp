@@ -30,10 +30,6 @@ bool exchange_item(const py::dict& items, const py::str& key, const py::object& 
     return is_exchanged;
 }
 
-py::bytes bytes_of(ByteSpan span) {
-    return py::bytes(reinterpret_cast<const char*>(span.data()), static_cast<py::ssize_t>(span.size()));
-}
-
 int big16(ByteSpan bytes, std::size_t at) { return bytes[at] * 256 + bytes[at + 1]; }
 
 // The attributes of Pillow's JpegImageFile that its parser sets, from the segments of a plain header.

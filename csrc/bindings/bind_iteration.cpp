@@ -18,7 +18,6 @@
 #include "base/checked_math.h"
 #include "bindings/bindings.h"
 #include "bindings/class.h"
-#include "bindings/draw_numbers.h"
 #include "bindings/without_gil.h"
 #include "engine/fork_guard.h"
 #include "engine/iteration.h"
@@ -30,13 +29,47 @@ namespace {
 
 using IndexArray = py::array_t<std::int64_t, py::array::c_style>;
 
+// Draw numbers of a batch's samples: Note [counter layout].
+using NumberArray = py::array_t<std::uint32_t, py::array::c_style>;
+
+// A view of them, empty if there are none. Throws py::value_error if there are not `count` of them.
+Span<const std::uint32_t> numbers_of(const std::optional<NumberArray>& draw_numbers, std::size_t count) {
+    if (!draw_numbers) return {};
+    const auto given = static_cast<std::size_t>(draw_numbers->size());
+    if (given == count) return {draw_numbers->data(), given};
+    throw py::value_error("there must be " + std::to_string(count) + " draw_numbers, one for each sample, got " +
+                          std::to_string(given));
+}
+
 // Longest time that a wait keeps Python's signal handlers from running: a Ctrl-C is noticed within it.
 constexpr std::chrono::milliseconds kSignalPollInterval{50};
 
 py::bytes path_of(const DrawLane& lane, std::int64_t sample_index) {
-    PathBuffer buffer;
-    const ByteSpan path = lane.source().index->path(sample_index, &buffer);
-    return {reinterpret_cast<const char*>(path.data()), path.size()};
+    return path_of(*lane.source().index, sample_index);
+}
+
+// The steps applied to a sample for each view, in the form of SampleReport.views.
+py::list list_views(const SampleReport& report) {
+    py::list views;
+    const py::list first_steps = list_reports(report.first_steps.operations);
+    for (const ResolvedTransform& view : report.views) views.append(first_steps + list_reports(view.operations));
+    return views;
+}
+
+// Position, width and height of LostDraws.
+using LostDrawList = std::vector<std::tuple<std::size_t, std::int32_t, std::int32_t>>;
+
+std::vector<LostDraws> lost_draws_of(const LostDrawList& list) {
+    std::vector<LostDraws> lost;
+    for (const auto& [position, width, height] : list) lost.push_back({position, {width, height}});
+    return lost;
+}
+
+// The size of the image of a failed sample if it has drawn, else None.
+py::object drawn_size_of(const BatchSlot& batch, const SampleError& error) {
+    if (!batch.has_drawn_and_failed(error)) return py::none();
+    const ImageSize size = batch.reports[error.position].source_size;
+    return py::make_tuple(size.width, size.height);
 }
 
 [[noreturn]] void throw_fault(const Status& fault) {
@@ -75,10 +108,7 @@ class FallbackTask {
             PendingSample sample = pending();
             sample.pixels = rgb;
             sample.pixels_owner = make_token(pixels);
-            without_gil([&] {
-                sample.lane->complete(std::move(sample));
-                return true;
-            });
+            without_gil([&] { sample.lane->complete(std::move(sample)); });
         } catch (const std::exception&) {
             is_finished_ = false;  // without memory the sample can still be failed
             throw;
@@ -221,12 +251,6 @@ struct Submission {
     std::optional<NumberArray> draw_numbers;  // of each sample, or none: Note [counter layout]
 };
 
-std::vector<Submission> submissions_of(const py::list& items) {
-    std::vector<Submission> submissions;
-    for (const py::handle& item : items) submissions.emplace_back(item);
-    return submissions;
-}
-
 // Empties the list. Cannot be interrupted: no Python code runs.
 void empty(const py::list& list) {
     if (PyList_SetSlice(list.ptr(), 0, PyList_GET_SIZE(list.ptr()), nullptr) != 0) throw py::error_already_set();
@@ -320,14 +344,14 @@ class IterationHandle {
     // Drops these batches and submits `again` instead, whose draws begin where the draws of `batch` ended. In one call,
     // so that an interrupt comes before or after it. Does nothing if that was done before, or if the engine was closed.
     // Without memory the iteration ends, because batches would be missing.
-    void restart(const Batch& batch, const std::vector<Submission>& again) {
+    void restart(const Batch& batch, const py::list& again) {
         check_process(core());
         const std::optional<TorchDraws> draws = batch.draws_after();
         if (!draws) return;
-        for (const Submission& submission : again) check_submission(submission.indices, submission.memory);
+        const std::vector<Submission> submissions = checked(again);
         const std::shared_ptr<DrawLane> lane = iteration().restart(batch.lane(), *draws);
         if (lane == nullptr) return;
-        whole_or_cancelled([&] { submit_to(*lane, again); });
+        whole_or_cancelled([&] { submit_to(*lane, submissions); });
         run_deferred_releases();
     }
 
@@ -336,12 +360,13 @@ class IterationHandle {
     // submitted again as `later`. Empties the lists in `taken`, which hold the taken objects. In one call, so that an
     // interrupt comes before or after all of it. Returns false if the engine was closed. Without memory the iteration
     // ends, because batches would come in another order.
-    bool submit_again(const Batch& batch, const Submission& again, const LostDrawList& lost_draws,
-                      const std::vector<Submission>& later, const std::vector<py::list>& taken) {
+    bool submit_again(const Batch& batch, const py::tuple& first, const LostDrawList& lost_draws, const py::list& later,
+                      const std::vector<py::list>& taken) {
         check_process(core());
         run_deferred_releases();
+        const Submission again(first);
         check_submission(again.indices, again.memory);
-        for (const Submission& submission : later) check_submission(submission.indices, submission.memory);
+        const std::vector<Submission> submissions = checked(later);
         const Span<const std::uint32_t> numbers = again.numbers();
         const std::vector<LostDraws> lost = lost_draws_of(lost_draws);
         const std::shared_ptr<DrawLane> lane = batch.taken_back(iteration());
@@ -350,7 +375,7 @@ class IterationHandle {
             const std::vector<std::uint8_t*> images = pointers_of(again.memory);
             lane->submit_first(span_of(again.indices), {images.data(), images.size()}, make_token(again.owner),
                                again.copy, {lost.data(), lost.size()}, numbers);
-            submit_to(*lane, later);
+            submit_to(*lane, submissions);
         });
         for (const py::list& list : taken) empty(list);
         return true;
@@ -400,6 +425,15 @@ class IterationHandle {
         }
     }
 
+    std::vector<Submission> checked(const py::list& items) const {
+        std::vector<Submission> submissions;
+        for (const py::handle& item : items) {
+            const Submission& submission = submissions.emplace_back(item);
+            check_submission(submission.indices, submission.memory);
+        }
+        return submissions;
+    }
+
     static void submit_to(DrawLane& lane, const std::vector<Submission>& batches) {
         for (const Submission& batch : batches) {
             const std::vector<std::uint8_t*> images = pointers_of(batch.memory);
@@ -420,13 +454,7 @@ class IterationHandle {
 
     void check_submission(const IndexArray& indices, const Memory& memory) const {
         const SampleSource& source = iteration().front().source();
-        const std::int64_t num_samples = source.index->num_samples();
-        for (const std::int64_t index : span_of(indices)) {
-            if (index < 0 || index >= num_samples) {
-                throw py::index_error("sample index " + std::to_string(index) + " is not in [0, " +
-                                      std::to_string(num_samples) + ")");
-            }
-        }
+        for (const std::int64_t index : span_of(indices)) check_index(*source.index, index);
         const auto count = static_cast<std::size_t>(indices.size());
         if (memory.size() != (count == 0 ? 0 : source.views.size())) {
             throw py::value_error("there must be memory for " + std::to_string(source.views.size()) + " views, got " +
@@ -446,25 +474,6 @@ class IterationHandle {
 };
 
 }  // namespace
-
-py::list list_views(const SampleReport& report) {
-    py::list views;
-    const py::list first_steps = list_reports(report.first_steps.operations);
-    for (const ResolvedTransform& view : report.views) views.append(first_steps + list_reports(view.operations));
-    return views;
-}
-
-std::vector<LostDraws> lost_draws_of(const LostDrawList& list) {
-    std::vector<LostDraws> lost;
-    for (const auto& [position, width, height] : list) lost.push_back({position, {width, height}});
-    return lost;
-}
-
-py::object drawn_size_of(const BatchSlot& batch, const SampleError& error) {
-    if (!batch.has_drawn_and_failed(error)) return py::none();
-    const ImageSize size = batch.reports[error.position].source_size;
-    return py::make_tuple(size.width, size.height);
-}
 
 void check_process(const EngineCore& core) {
     if (!core.is_forked()) return;
@@ -517,19 +526,9 @@ void bind_iteration(py::module_& m) {
         .def("owners_in_flight", &IterationHandle::owners_in_flight, py::arg("count"))
         .def("next", &IterationHandle::next, py::arg("timeout_seconds"))
         .def("owners_after", &IterationHandle::owners_after, py::arg("batch"))
-        .def(
-            "restart",
-            [](IterationHandle& iteration, const Batch& batch, const py::list& again) {
-                iteration.restart(batch, submissions_of(again));
-            },
-            py::arg("batch"), py::arg("again"))
-        .def(
-            "submit_again",
-            [](IterationHandle& iteration, const Batch& batch, const py::tuple& again, const LostDrawList& lost_draws,
-               const py::list& later, const std::vector<py::list>& taken) {
-                return iteration.submit_again(batch, Submission(again), lost_draws, submissions_of(later), taken);
-            },
-            py::arg("batch"), py::arg("again"), py::arg("lost_draws"), py::arg("later"), py::arg("taken"))
+        .def("restart", &IterationHandle::restart, py::arg("batch"), py::arg("again"))
+        .def("submit_again", &IterationHandle::submit_again, py::arg("batch"), py::arg("again"), py::arg("lost_draws"),
+             py::arg("later"), py::arg("taken"))
         .def("draws_untaken", &IterationHandle::draws_untaken)
         .def("begin_epoch", &IterationHandle::begin_epoch)
         .def("set_draws", &IterationHandle::set_draws, py::arg("draws"))

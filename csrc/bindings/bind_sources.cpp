@@ -144,12 +144,6 @@ std::shared_ptr<ListedIndex> make_listed_index(const py::list& samples) {
     return std::make_shared<ListedIndex>(samples);
 }
 
-void check_index(const SampleIndex& index, std::int64_t sample_index) {
-    if (sample_index >= 0 && sample_index < index.num_samples()) return;
-    throw py::index_error("sample index " + std::to_string(sample_index) + " is not in [0, " +
-                          std::to_string(index.num_samples()) + ")");
-}
-
 Array<std::int64_t> labels_of(const ListedIndex& index, const Array<std::int64_t>& sample_indices) {
     Array<std::int64_t> labels(sample_indices.size());
     for (py::ssize_t i = 0; i < sample_indices.size(); ++i) {
@@ -158,13 +152,6 @@ Array<std::int64_t> labels_of(const ListedIndex& index, const Array<std::int64_t
         labels.mutable_data()[i] = index.label(sample_index);
     }
     return labels;
-}
-
-py::bytes path_of(const SampleIndex& index, std::int64_t sample_index) {
-    check_index(index, sample_index);
-    PathBuffer buffer;
-    const ByteSpan path = index.path(sample_index, &buffer);
-    return {reinterpret_cast<const char*>(path.data()), path.size()};
 }
 
 std::vector<std::size_t> changed_directories(const FolderIndex& index, std::size_t begin, std::size_t end,
@@ -203,6 +190,18 @@ py::list list_directories(const std::vector<std::string>& paths, const std::vect
 }
 
 }  // namespace
+
+void check_index(const SampleIndex& index, std::int64_t sample_index) {
+    if (sample_index >= 0 && sample_index < index.num_samples()) return;
+    throw py::index_error("sample index " + std::to_string(sample_index) + " is not in [0, " +
+                          std::to_string(index.num_samples()) + ")");
+}
+
+py::bytes path_of(const SampleIndex& index, std::int64_t sample_index) {
+    check_index(index, sample_index);
+    PathBuffer buffer;
+    return bytes_of(index.path(sample_index, &buffer));
+}
 
 void bind_sources(py::module_& m) {
     Class<SampleIndex, std::shared_ptr<SampleIndex>>(m, "SampleIndex")

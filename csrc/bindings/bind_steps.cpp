@@ -2,7 +2,6 @@
 // fastload/_core.pyi lists them.
 #include "bindings/pybind.h"
 
-#include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
 #include <memory>
@@ -19,7 +18,6 @@
 #include "bindings/step_casters.h"
 #include "image/blur/box_blur.h"
 #include "image/plan/resolved_transform.h"
-#include "image/plan/transform_executor.h"
 #include "image/plan/transform_plan.h"
 #include "image/steps/affine.h"
 #include "image/steps/apply_op.h"
@@ -238,9 +236,7 @@ struct ToPython {
     py::object operator()(std::int64_t number) const { return py::int_(number); }
     py::object operator()(double number) const { return py::float_(number); }
     py::object operator()(const RgbFill& fill) const { return py::make_tuple(fill[0], fill[1], fill[2]); }
-    py::object operator()(ByteSpan bytes) const {
-        return py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    }
+    py::object operator()(ByteSpan bytes) const { return bytes_of(bytes); }
 };
 
 std::shared_ptr<TransformPlan> create_plan(Steps steps, int element_size, bool channels_last,
@@ -264,62 +260,12 @@ std::shared_ptr<TransformPlan> create_plan(Steps steps, int element_size, bool c
     return plan;
 }
 
-void check(const Status& status) {
-    if (status.is_ok()) return;
-    if (status.code == StatusCode::kOutOfMemory) throw std::bad_alloc();
-    throw py::value_error(std::string(status_text(status.code)) + ": " + status.detail);
-}
-
 py::list resolve(const TransformPlan& plan, DrawSource& draws, std::int32_t width, std::int32_t height) {
     ResolvedTransform resolved;
-    check(plan.resolve(&draws, {width, height}, &resolved));
+    const Status status = plan.resolve(&draws, {width, height}, &resolved);
+    if (status.code == StatusCode::kOutOfMemory) throw std::bad_alloc();
+    if (!status.is_ok()) throw py::value_error(std::string(status_text(status.code)) + ": " + status.detail);
     return list_reports(resolved.operations);
-}
-
-using RgbArray = py::array_t<std::uint8_t>;
-
-PackedImageView view_rgb(const RgbArray& pixels) {
-    const bool is_hwc = pixels.ndim() == 3 && pixels.shape(2) == 3 && (pixels.flags() & py::array::c_style) != 0;
-    if (!is_hwc || pixels.shape(0) > kMaxImageSide || pixels.shape(1) > kMaxImageSide) {
-        throw py::value_error(
-            "pixels must be a contiguous uint8 array of shape [height, width, 3] with sides up to 65535, "
-            "got shape " +
-            std::string(py::repr(pixels.attr("shape"))));
-    }
-    return {pixels.data(), static_cast<std::size_t>(3 * pixels.shape(1)), static_cast<std::int32_t>(pixels.shape(1)),
-            static_cast<std::int32_t>(pixels.shape(0))};
-}
-
-// A sample of any size, aligned for every element size.
-struct Sample {
-    std::vector<std::uint64_t> words;
-    std::size_t bytes = 0;
-};
-
-Status transform_packed(const TransformPlan& plan, const PackedImageView& rgb, DrawSource* draws,
-                        const KernelTable& kernels, Sample* sample) {
-    TransformExecutor executor(kernels);
-    StripImageView strips;
-    ResolvedTransform resolved;
-    Status status = executor.load_packed(rgb, &strips);
-    if (status.is_ok()) status = plan.resolve(draws, {rgb.width, rgb.height}, &resolved);
-    if (!status.is_ok()) return status;
-    if (!plan.count_bytes(resolved.output_size, &sample->bytes)) return {StatusCode::kOutOfMemory, 0, 0, ""};
-    sample->words.resize((sample->bytes + 7) / 8);
-    return executor.run(plan, resolved, strips.crop(resolved.source_region), sample->words.data());
-}
-
-py::bytes apply(const TransformPlan& plan, const RgbArray& pixels, DrawSource& draws) {
-    const KernelTable& kernels = active_kernel_table();
-    const PackedImageView view = view_rgb(pixels);
-    Sample sample;
-    Status status;
-    {
-        py::gil_scoped_release released;
-        status = transform_packed(plan, view, &draws, kernels, &sample);
-    }
-    check(status);
-    return {reinterpret_cast<const char*>(sample.words.data()), sample.bytes};
 }
 
 // None if samples differ in size.
@@ -362,19 +308,13 @@ void bind_steps(py::module_& m) {
 }
 
 void bind_transform_plan(py::module_& m) {
-    Class<TransformPlan, std::shared_ptr<TransformPlan>>(
-        m, "TransformPlan",
-        "Steps on images and the last write, checked and immutable. Raises ValueError if an argument is invalid, or if "
-        "the result has no fixed size and allow_variable_size is false.")
-        .def(py::init(&create_plan), py::arg("steps"), py::kw_only(), py::arg("element_size"), py::arg("channels_last"),
-             py::arg("table"), py::arg("resize_order"), py::arg("allow_variable_size") = false, py::arg("bgr") = false,
-             py::arg("source_size") = py::none())
+    Class<TransformPlan, std::shared_ptr<TransformPlan>>(m, "TransformPlan")
+        .def(py::init(&create_plan), py::arg("steps"), py::kw_only(), py::arg("element_size") = 1,
+             py::arg("channels_last") = true, py::arg("table") = py::none(), py::arg("resize_order"),
+             py::arg("allow_variable_size") = false, py::arg("bgr") = false, py::arg("source_size") = py::none())
         .def_property_readonly("sample_bytes", &sample_bytes)
         .def_property_readonly("is_random", &TransformPlan::is_random)
-        .def("resolve", &resolve, py::arg("draws"), py::arg("width"), py::arg("height"),
-             "Returns the steps applied to one sample, in the form of fastload.SampleReport.steps.")
-        .def("apply", &apply, py::arg("pixels").noconvert(), py::arg("draws"),
-             "Returns the bytes of one sample, made from a whole decoded image (uint8 [height, width, 3]).");
+        .def("resolve", &resolve, py::arg("draws"), py::arg("width"), py::arg("height"));
 }
 
 }  // namespace fastload

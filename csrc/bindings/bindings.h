@@ -4,8 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <tuple>
-#include <vector>
 
 #include "base/image_view.h"
 #include "base/span.h"
@@ -19,14 +17,9 @@ class DecodeCache;
 class EngineCore;
 class Iteration;
 class OperationList;
-class TransformPlan;
-struct BatchSlot;
+class SampleIndex;
 struct HashKey;
-struct LostDraws;
 struct NativeWorkerOptions;
-struct SampleError;
-struct SampleReport;
-struct View;
 
 // Each function adds one part to the module. It is in the file named after it, or in the one named here.
 void bind_device(pybind11::module_& m);
@@ -67,25 +60,23 @@ void run_deferred_releases() noexcept;
 // Throws pybind11::value_error if the buffer has another form.
 ByteSpan span_of(const pybind11::bytes& data);
 PackedImageView view_packed(const pybind11::buffer& pixels, std::int32_t width, std::int32_t height);
+pybind11::bytes bytes_of(ByteSpan bytes);  // a copy
 
 // Makes a key from STORE_KEY_BYTES bytes. Throws std::invalid_argument for another number of bytes.
 std::unique_ptr<const HashKey> hash_key_of(const pybind11::bytes& key);
 
-// The steps applied to a sample, for one view and for all, in the form of SampleReport.views.
+// Throws pybind11::index_error for an index outside of [0, num_samples()). The path of a sample is checked so, too.
+void check_index(const SampleIndex& index, std::int64_t sample_index);
+pybind11::bytes path_of(const SampleIndex& index, std::int64_t sample_index);
+
+// The steps applied to a sample for one view, in the form of SampleReport.views.
 pybind11::list list_reports(const OperationList& operations);
-pybind11::list list_views(const SampleReport& report);
-// Position, width and height of LostDraws. For a failed sample, the size of its image if it has drawn, else None.
-using LostDrawList = std::vector<std::tuple<std::size_t, std::int32_t, std::int32_t>>;
-std::vector<LostDraws> lost_draws_of(const LostDrawList& list);
-pybind11::object drawn_size_of(const BatchSlot& batch, const SampleError& error);
 // The reason why a sample could not be made, as SampleFailure in fastload/_core.pyi, still without position and path.
 pybind11::dict describe_failure(const Status& status);
 
 // The purpose of a worker.
 NativeWorkerOptions options_of(std::uint64_t max_file_bytes, std::uint64_t max_pixels, bool is_native_jpeg_allowed,
                                std::shared_ptr<DecodeCache> cache = nullptr);
-// Views of these plans. Throws pybind11::value_error if there are none, or if one makes samples of several sizes.
-std::vector<View> views_of(const std::vector<std::shared_ptr<TransformPlan>>& plans);
 
 // Throws std::runtime_error in a forked child of the process that made `core`.
 void check_process(const EngineCore& core);

@@ -112,6 +112,8 @@ ByteSpan span_of(const py::bytes& data) {
     return {reinterpret_cast<const std::uint8_t*>(view.data()), view.size()};
 }
 
+py::bytes bytes_of(ByteSpan bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+
 PackedImageView view_packed(const py::buffer& pixels, std::int32_t width, std::int32_t height) {
     const py::buffer_info info = pixels.request();
     std::size_t expected = 0;

@@ -5,30 +5,24 @@
 #include <cxxabi.h>
 #include <unistd.h>
 
-#include <exception>
-
 namespace fastload {
 
 // Calls `body()` without the GIL and returns its result. If the interpreter shuts down meanwhile, the thread stays here
 // for ever: Python before 3.14 would unwind its stack, and so run destructors that need the GIL.
 template <typename Body>
 auto without_gil(Body&& body) {
-    PyThreadState* const state = PyEval_SaveThread();
-    const auto take_gil = [state] {
-        try {
-            PyEval_RestoreThread(state);
-        } catch (const abi::__forced_unwind&) {
-            for (;;) ::pause();
+    struct Released {
+        PyThreadState* const state = PyEval_SaveThread();
+        ~Released() {
+            try {
+                PyEval_RestoreThread(state);
+            } catch (const abi::__forced_unwind&) {
+                for (;;) ::pause();
+            }
         }
     };
-    try {
-        auto result = body();
-        take_gil();
-        return result;
-    } catch (const std::exception&) {
-        take_gil();
-        throw;
-    }
+    const Released released;
+    return body();
 }
 
 }  // namespace fastload

@@ -20,15 +20,9 @@ struct DecodeLimits {
     std::uint64_t max_coefficient_bytes = std::uint64_t{256} << 20;
 };
 
-enum class ImageFormat : std::uint8_t { kUnknown, kJpeg, kPng, kGif, kBmp, kWebp, kTiff };
-
-// "JPEG", "PNG", ...: Pillow's names.
-const char* format_name(ImageFormat format) noexcept;
-
 struct ImageInfo {
-    ImageFormat format = ImageFormat::kUnknown;
-    ImageSize size;      // as stored, EXIF orientation not applied; {0, 0} if the header has no fixed place for it
-    int components = 0;  // JPEG only
+    ImageSize size;  // as stored, EXIF orientation not applied
+    int components = 0;
 };
 
 }  // namespace fastload

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastload import _native
-from fastload._pillow._decode_image import thread_decoder
+from fastload._pillow._decode_image import no_draws, thread_decoder
 from fastload._process import _config
 from fastload._process._interrupts import equal_arrays
 
@@ -24,7 +24,6 @@ from fastload._process._interrupts import equal_arrays
 _COLOR, _IGNORE_ORIENTATION, _COLOR_RGB = 1, 128, 256
 # OpenCV refuses images with more pixels.
 _MAX_PIXELS = 1 << 30
-_NO_DRAWS = _native.CounterDraws(0, 0, 0)
 
 # 23 x 17 pixels of noise, 4:2:0, EXIF orientation 6. An inverse DCT other than libjpeg's accurate one changes half of
 # its bytes; repeated instead of interpolated chroma changes six of seven.
@@ -91,7 +90,7 @@ def _decode_natively(path: str | os.PathLike[str], flags: int) -> NDArray[np.uin
     name = _file_name(path)
     if name is None or type(flags) is not int or (plans := _exact_plans().get(flags)) is None:
         return None
-    result = thread_decoder(_MAX_PIXELS).run_oriented_file(name, plans, _NO_DRAWS)
+    result = thread_decoder(_MAX_PIXELS).run_oriented_file(name, plans, no_draws())
     return None if isinstance(result, dict) else result
 
 
@@ -123,7 +122,7 @@ def _exact_plans() -> dict[int, tuple[_native.TransformPlan, ...]]:
     exact = {}
     for flags in (_COLOR, _COLOR_RGB, _COLOR | _IGNORE_ORIENTATION, _COLOR_RGB | _IGNORE_ORIENTATION):
         plans = _plans(is_bgr=bool(flags & _COLOR), is_turned=not flags & _IGNORE_ORIENTATION)
-        pixels = thread_decoder().run_oriented_bytes(_TEST_FILE, plans, _NO_DRAWS)
+        pixels = thread_decoder().run_oriented_bytes(_TEST_FILE, plans, no_draws())
         theirs = decode(contents, flags)
         if isinstance(pixels, np.ndarray) and isinstance(theirs, np.ndarray) and equal_arrays(pixels, theirs):
             exact[flags] = plans
@@ -146,13 +145,7 @@ def _plans(*, is_bgr: bool, is_turned: bool) -> tuple[_native.TransformPlan, ...
 
 def _plan(steps: list[_native.Step], is_bgr: bool) -> _native.TransformPlan:
     return _native.TransformPlan(
-        list(enumerate(steps)),
-        element_size=1,
-        channels_last=True,
-        table=None,
-        resize_order="horizontal_first",
-        allow_variable_size=True,
-        bgr=is_bgr,
+        list(enumerate(steps)), resize_order="horizontal_first", allow_variable_size=True, bgr=is_bgr
     )
 
 

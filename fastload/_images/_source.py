@@ -17,7 +17,7 @@ from fastload import _native
 from fastload._images._batch_rows import Place
 from fastload._images._tally import ImageTally
 from fastload._pillow import _pillow
-from fastload._pillow._decode_image import thread_decoder
+from fastload._pillow._decode_image import no_draws, thread_decoder, whole_image
 from fastload.transforms._pillow_rules import resize_order
 
 Steps = tuple[_native.Step, ...]
@@ -26,12 +26,6 @@ _Result: TypeAlias = "NDArray[np.uint8] | _native.StatusFailure | None"  # None:
 
 class StepsFailedError(RuntimeError):
     """Steps cannot be applied to an image. Never raised for the steps that an image remembers, which were checked."""
-
-
-@functools.cache
-def _no_draws() -> _native.DrawSource:
-    """Returns a source for the steps that images remember, which draw nothing: each was decided when it was called."""
-    return _native.CounterDraws(0, 0, 0)
 
 
 _NO_PLACE = (None, 0)
@@ -70,7 +64,7 @@ class _PixelSource(ABC):
             MemoryError: There is not enough memory.
             StepsFailedError: The steps cannot be applied to the image.
         """
-        return _checked(self._run(_Run(plan, begin_draws or _no_draws, *(place or _NO_PLACE))))
+        return _checked(self._run(_Run(plan, begin_draws or no_draws, *(place or _NO_PLACE))))
 
     @abstractmethod
     def _run(self, run: _Run) -> _Result: ...
@@ -113,7 +107,7 @@ class ImageSource(_PixelSource):
     def _decoded_whole(self, contents: bytes | None) -> NDArray[np.uint8]:
         if self._whole is None:
             assert contents is not None, "contents are kept until the whole image is there"
-            result = thread_decoder().run_bytes(contents, plan_of(()), _no_draws(), opened=self._opened)
+            result = thread_decoder().run_bytes(contents, plan_of(()), no_draws(), opened=self._opened)
             self._whole = _decoded_by_pillow(contents) if result is None else _checked(result)
             self._contents = None
         return self._whole
@@ -184,22 +178,10 @@ Source = ImageSource | ImagePixels | SharedPixels
 
 def plan_of(steps: Steps) -> _native.TransformPlan:
     """Returns the plan of `steps`, which ends in uint8 pixels [height, width, 3]."""
-    return _new_plan(steps) if steps else _whole_image()
-
-
-@functools.cache
-def _whole_image() -> _native.TransformPlan:
-    return _new_plan(())
-
-
-def _new_plan(steps: Steps) -> _native.TransformPlan:
+    if not steps:
+        return whole_image(is_planar=False)
     return _native.TransformPlan(
-        list(enumerate(steps)),
-        element_size=1,
-        channels_last=True,
-        table=None,
-        resize_order=resize_order_of_pillow(),
-        allow_variable_size=True,
+        list(enumerate(steps)), resize_order=resize_order_of_pillow(), allow_variable_size=True
     )
 
 

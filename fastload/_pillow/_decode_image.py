@@ -150,17 +150,17 @@ def keeping(cache: _native.DecodeCache | None) -> Iterator[None]:
 
 
 @functools.cache
-def _whole_image(is_planar: bool) -> tuple[_native.TransformPlan, _native.DrawSource]:
-    """Returns the plan without steps and a source of draws, which it does not use."""
-    plan = _native.TransformPlan(
-        [],
-        element_size=1,
-        channels_last=not is_planar,
-        table=None,
-        resize_order="horizontal_first",
-        allow_variable_size=True,
+def no_draws() -> _native.DrawSource:
+    """Returns the source of draws for plans that draw nothing."""
+    return _native.CounterDraws(0, 0, 0)
+
+
+@functools.cache
+def whole_image(*, is_planar: bool) -> _native.TransformPlan:
+    """Returns the plan without steps."""
+    return _native.TransformPlan(
+        [], channels_last=not is_planar, resize_order="horizontal_first", allow_variable_size=True
     )
-    return plan, _native.CounterDraws(0, 0, 0)
 
 
 def _decode_natively(path: str, contents: bytes | None, *, is_planar: bool) -> NDArray[np.uint8] | None:
@@ -168,9 +168,9 @@ def _decode_natively(path: str, contents: bytes | None, *, is_planar: bool) -> N
     if not _pillow.native_jpeg_is_exact().is_exact:
         return None
     decoder = thread_decoder()
-    plan, draws = _whole_image(is_planar)
+    plan = whole_image(is_planar=is_planar)
     if contents is None:
-        result = decoder.run_file(os.fsencode(path), plan, draws)
+        result = decoder.run_file(os.fsencode(path), plan, no_draws())
     else:
-        result = decoder.run_bytes(contents, plan, draws)
+        result = decoder.run_bytes(contents, plan, no_draws())
     return None if isinstance(result, dict) else result

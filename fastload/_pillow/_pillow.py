@@ -15,12 +15,13 @@ import stat
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import IO, Any, NamedTuple, Protocol
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageFile, UnidentifiedImageError, __version__, features
 
+from fastload import _native
 from fastload._errors import Stage
 from fastload._process._exit import EXIT_JOIN_SECONDS, DaemonThread, join_threads, start_threads
 from fastload._process._interrupts import append_result, is_interrupt
@@ -264,34 +265,6 @@ def _version_numbers(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(".") if part.isdigit())
 
 
-class FallbackTask(Protocol):
-    """One sample the engine could not decode. Exactly one of `complete` and `fail` is called, once."""
-
-    @property
-    def path(self) -> bytes:
-        """The file name."""
-
-    @property
-    def directory(self) -> int | None:
-        """The descriptor of the directory that a relative path starts from; None: the current one."""
-
-    def complete(self, pixels: bytes, width: int, height: int) -> None:
-        """Hands in the decoded image (layout as in `DecodedPixels`); the engine copies or keeps `pixels`."""
-
-    def fail(self, exception: BaseException) -> None:
-        """Hands in why it could not be decoded."""
-
-
-class FallbackEngine(Protocol):
-    """The part of the engine's handle that the fallback threads use."""
-
-    def next_fallback(self) -> FallbackTask | None:
-        """Waits, without the GIL, for the next task; returns None once the engine is closed."""
-
-    def close(self) -> object:
-        """Signals the end. Does not wait; may be called repeatedly and from any thread."""
-
-
 class FallbackThreads:
     """Python threads that decode for an engine.
 
@@ -303,7 +276,7 @@ class FallbackThreads:
         max_threads: Number of threads that `start` starts.
     """
 
-    def __init__(self, engine: FallbackEngine, max_threads: int) -> None:
+    def __init__(self, engine: _native.Engine, max_threads: int) -> None:
         self._threads = [_FallbackThread(engine, number) for number in range(max_threads)]
         self._engine = engine
 
@@ -328,9 +301,9 @@ class _FallbackThread(DaemonThread):
     methods release the task and the engine explicitly.
     """
 
-    def __init__(self, engine: FallbackEngine, number: int) -> None:
+    def __init__(self, engine: _native.Engine, number: int) -> None:
         super().__init__(f"fastload-fallback-{number}")
-        self._engine: FallbackEngine | None = engine
+        self._engine: _native.Engine | None = engine
 
     def run(self) -> None:
         engine = self._engine
@@ -346,7 +319,7 @@ class _FallbackThread(DaemonThread):
             engine.close()
 
 
-def serve(task: FallbackTask, kept: type[BaseException] = Exception) -> None:
+def serve(task: _native.FallbackTask, kept: type[BaseException] = Exception) -> None:
     """Decodes for `task` in this thread.
 
     Exceptions of type `kept` belong to the sample; others, and interrupts, are raised to the caller.

@@ -228,9 +228,7 @@ def _first_steps(steps: Sequence[PlacedStep]) -> _native.FirstSteps:
     """Hashes also what else their result depends on; csrc/engine/cache/record_kinds.h counts the rest."""
     info = _pillow.pillow_info()
     order = resize_order(info.version)
-    plan = _native.TransformPlan(
-        list(steps), element_size=1, channels_last=False, table=None, resize_order=order, allow_variable_size=True
-    )
+    plan = _native.TransformPlan(list(steps), channels_last=False, resize_order=order, allow_variable_size=True)
     return _native.FirstSteps(plan, hash_of(steps, f"{order}, Pillow {info.version}, libjpeg {info.libjpeg_turbo}"))
 
 

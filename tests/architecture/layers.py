@@ -59,7 +59,7 @@ PYTHON_LEVELS = {
 # In a folder that has no row modules may use each other, but not in a circle.
 LEVELS = {
     "csrc": CPP_LEVELS,
-    "csrc/codec": {"decoder": 0, "jpeg": 1, "probe": 1},
+    "csrc/codec": {"decoder": 0, "jpeg": 1},
     "csrc/image": {"pixels": 0, "random": 0, "resize": 0, "blur": 1, "plan": 1, "steps": 2},
     "csrc/io": {
         "directory_scan": 0,

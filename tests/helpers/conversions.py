@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from native_steps import make_plan
+from native_steps import apply, make_plan
 
 from fastload import _core
 
@@ -38,7 +38,7 @@ def convert_on_host(pixels: torch.Tensor, table: torch.Tensor, layout: torch.mem
     arguments = {"element_size": table.element_size(), "channels_last": is_channels_last, "table": bytes_of(table)}
     plan = make_plan([], **arguments)
     draws = _core.CounterDraws(0, 0, 0)
-    return b"".join(plan.apply(image.numpy(), draws) for image in pixels)
+    return b"".join(apply(plan, image.numpy(), draws) for image in pixels)
 
 
 def new_output(pixels: torch.Tensor, dtype: torch.dtype, layout: torch.memory_format) -> torch.Tensor:

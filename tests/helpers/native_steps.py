@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 from unittest import mock
@@ -36,9 +38,29 @@ def make_placed_plan(steps: Iterable[tuple[int, Step]], **changes: Any) -> _core
     return _core.TransformPlan(_native_draws.with_torch_exp(steps), **arguments | changes)
 
 
+@functools.cache
+def _decoder(kernel_table: str, thread: int) -> _core.SampleDecoder:
+    return _core.SampleDecoder(max_file_bytes=0, max_pixels=0, native_jpeg=True)
+
+
+def apply(plan: _core.TransformPlan, pixels: Pixels, draws: _core.DrawSource) -> bytes:
+    """Returns the bytes of the sample that `plan` makes of a whole decoded image, [height, width, 3].
+
+    Raises:
+        ValueError: The plan cannot be applied to an image of this size.
+    """
+    height, width, _ = pixels.shape
+    made = _decoder(_core.active_kernel_table(), threading.get_ident()).run_pixels(
+        pixels.tobytes(), width, height, plan, draws
+    )
+    if isinstance(made, dict):
+        raise ValueError(f"{made['text']}: {made['detail']}")
+    return made.tobytes()
+
+
 def run_steps(steps: Iterable[Step], image: Image.Image, draws: _core.DrawSource | None = None) -> bytes:
     """Runs the steps on an image; returns the result as Image.tobytes() gives it."""
-    return make_plan(steps).apply(np.asarray(image), draws or _core.CounterDraws(0, 0, 0))
+    return apply(make_plan(steps), np.asarray(image), draws or _core.CounterDraws(0, 0, 0))
 
 
 def run_op(op: _core.PixelOp, image: Image.Image) -> bytes:
@@ -117,7 +139,7 @@ def check_drawn(
     torch.manual_seed(seed)
     expected: bytes = transform(image).tobytes()
     draws = native_draws(seed)
-    assert plan.apply(np.asarray(image), draws) == expected, (image.size, seed, case)
+    assert apply(plan, np.asarray(image), draws) == expected, (image.size, seed, case)
     assert state_after(draws, seed) == torch.get_rng_state().numpy().tobytes(), (image.size, seed, case)
     return expected
 

@@ -14,7 +14,17 @@ sys.path.insert(0, str(Path(__file__).parent))
 import jpeg_writer
 from corpora_files import corpora_root, manifest_rows
 from jpeg_mutants import mutated
-from jpeg_oracle import ODD_SAMPLINGS, SAMPLINGS, crop, decode_natively, picture, random_region, written_by_pillow
+from jpeg_oracle import (
+    ODD_SAMPLINGS,
+    SAMPLINGS,
+    START_OF_JPEG,
+    crop,
+    decode_natively,
+    frame_size,
+    picture,
+    random_region,
+    written_by_pillow,
+)
 from jpeg_writer import BandScan
 
 _core = pytest.importorskip("fastload._core")
@@ -99,8 +109,8 @@ def test_every_corpus_file_has_the_pixels_of_the_file_or_no_record() -> None:
     recorded = 0
     for row in manifest_rows():
         data = row.path.read_bytes()
-        info = _core.probe(data)
-        if info["format"] != "JPEG" or not 0 < info["width"] * info["height"] < 10_000_000:
+        width, height = frame_size(data) if data.startswith(START_OF_JPEG) else (0, 0)
+        if not 0 < width * height < 10_000_000:
             continue
         if _core.decode_jpeg(data)[1] == "ok":
             recorded += compare(data, rng, 40) is not None

@@ -195,7 +195,7 @@ def test_decoding_lets_other_threads_run(large_jpeg: bytes) -> None:
 @pytest.mark.usefixtures("no_thread_switches")
 def test_a_decoder_that_is_at_work_refuses_a_second_call(large_jpeg: bytes) -> None:
     decoder = _native.SampleDecoder(max_file_bytes=1 << 20, max_pixels=1 << 30, native_jpeg=True)
-    plan, draws = _decode_image._whole_image(False)
+    plan, draws = _decode_image.whole_image(is_planar=False), _decode_image.no_draws()
     begun, results = threading.Event(), []
 
     def decode() -> None:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import collections
 import hashlib
-import io
 import os
 import random
 import sys
-import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).parent))
 import jpeg_writer
@@ -41,7 +38,7 @@ def test_every_corpus_file_has_pillows_pixels_or_is_left_to_it(capsys: pytest.Ca
     native: collections.Counter[str] = collections.Counter()
     for row in manifest_rows():
         data = row.path.read_bytes()
-        pixels, status, _, _ = _core.decode_jpeg(data)
+        pixels, status, *_ = _core.decode_jpeg(data)
         if row.pillow_format in ("JPEG", "MPO") and row.pillow_error == "-":
             seen.update(row.tags.split(","))
         if status != "ok":
@@ -236,25 +233,3 @@ def test_limits_leave_the_file_to_pillow(limit: str) -> None:
     assert _core.decode_jpeg(data, **arguments)[1] == "limit_exceeded"
     allowed = {"max_pixels": 1200} if limit == "pixels" else {"max_scans": 3}
     assert _core.decode_jpeg(data, **allowed)[1] == "ok"
-
-
-@pytest.mark.skipif(corpora_root() is None, reason="no corpora: set FASTLOAD_CORPORA")
-def test_probe_agrees_with_pillow_on_the_corpora() -> None:
-    names = {"JPEG": "JPEG", "MPO": "JPEG", "PNG": "PNG", "GIF": "GIF", "BMP": "BMP", "WEBP": "WEBP", "TIFF": "TIFF"}
-    checked: collections.Counter[str] = collections.Counter()
-    for row in manifest_rows():
-        if row.pillow_format not in names or row.kind == "corrupt":
-            continue
-        data = row.path.read_bytes()
-        info = _core.probe(data)
-        assert info["format"] == names[row.pillow_format], row.path
-        if info["width"]:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # about damaged metadata; only the size matters here
-                size = Image.open(io.BytesIO(data)).size
-            if info["format"] == "GIF":  # Pillow widens the screen to a larger first frame
-                size = min(size[0], info["width"]), min(size[1], info["height"])
-            assert (info["width"], info["height"]) == size, row.path
-        checked[info["format"]] += 1
-    assert checked["JPEG"] > 100
-    assert checked["PNG"] > 10

