@@ -14,7 +14,6 @@ from torch.utils.data import BatchSampler
 from fastload import _native
 from fastload._decode_cache._cache import NoPixelsError, is_of_pixels
 from fastload._delivery._batch_memory import BatchMemory, HostMemory, StagedMemory
-from fastload._images._native_samples import NativeSamples
 from fastload._iteration._iterator import EpochIterator
 from fastload._iteration._maker import BatchMaker
 from fastload._iteration._settings import check_epoch, check_workers
@@ -26,6 +25,7 @@ from fastload._iteration.native._repairs import BatchRepairs
 from fastload._iteration.threads._caller_maker import CallerMaker
 from fastload._iteration.threads._fetcher import FetchPlan
 from fastload._iteration.threads._maker import WorkerMaker
+from fastload._iteration.threads._native_samples import NativeSamples
 from fastload._iteration.threads._thread_plan import ThreadPlan
 from fastload._loader._current import CurrentLoader
 from fastload._loader._explanation import explain_loader

@@ -163,7 +163,7 @@ _ITERATORS = ("builtins", "itertools", "collections", "_collections")
 _OWN_COPIED = (
     *("fastload.transforms", "fastload.samplers", "fastload.sources", "fastload._loader"),
     "fastload._images._deferred",  # the pixels of the user's images
-    "fastload._images._native_samples",  # these have the user's transforms
+    "fastload._iteration.threads._native_samples",  # these have the user's transforms
     *("fastload._cached._dataset", "fastload._cached._keys"),  # these have the user's data set; the samples are shared
 )
 

@@ -167,6 +167,7 @@ LEVELS = {
     },
     "fastload/_iteration/threads": {
         "_counters": 0,
+        "_native_samples": 0,
         "_pinning": 0,
         "_worker_draws": 1,
         "_snapshot_log": 2,

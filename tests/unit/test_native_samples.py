@@ -15,7 +15,7 @@ from torchvision import transforms
 from torchvision.datasets import ImageFolder
 
 from fastload import SampleError
-from fastload._images._native_samples import NativeSamples
+from fastload._iteration.threads._native_samples import NativeSamples
 from fastload._planning._plan import LoaderPlan
 from fastload._workers._worker_objects import UserCode, make_worker_objects
 from fastload.sources._lowering import lower_dataset
