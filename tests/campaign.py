@@ -56,6 +56,17 @@ def cases_of(module: str) -> Callable[[Path], Check]:
     return check
 
 
+def cases_in_folder(name: str, make: str) -> Callable[[Path], Check]:
+    """Returns a campaign like cases_of(), for cases that get the folder which the module's function `make` has made."""
+
+    def check(folder: Path) -> Check:
+        module = importlib.import_module(name)
+        root = getattr(module, make)(folder)
+        return lambda seed: module.assert_case(seed, root)
+
+    return check
+
+
 def cases_in_children(module: str) -> Callable[[Path], Check]:
     """Returns a campaign that calls run_case of a module in a process for each seed, which may take two minutes."""
 
@@ -78,13 +89,6 @@ def cases_in_children(module: str) -> Callable[[Path], Check]:
         return check_one
 
     return check
-
-
-def check_native_loaders(folder: Path) -> Check:
-    """Compares random loaders over files of every kind with torch's loader."""
-    module = importlib.import_module("test_random_loaders")
-    root = module.make_odd_folder(folder)
-    return lambda seed: module.assert_case(seed, root)
 
 
 def check_files(_: Path) -> Check:
@@ -131,13 +135,6 @@ def check_files(_: Path) -> Check:
     return check
 
 
-def check_states(folder: Path) -> Check:
-    """Compares a loader that is stopped and resumed with a run without a stop, for all samplers, stops and settings."""
-    module = importlib.import_module("test_exact_resume")
-    root = module.make_folder(folder)
-    return lambda seed: module.assert_case(seed, root)
-
-
 def check_products(folder: Path) -> Check:
     """Runs the test cases that are beyond the limits of CI, one for each seed."""
     from warm_python import WarmPython
@@ -160,50 +157,35 @@ def check_products(folder: Path) -> Check:
     return check
 
 
+# Each campaign with the number of its cases in a turn, which take a second or a few.
 CAMPAIGNS = {
     # Data sets that run in Python, with random loaders, against torch's loader.
-    "data sets": cases_of("random_datasets"),
-    "native loaders": check_native_loaders,
-    "products": check_products,
-    "files": check_files,
+    "data sets": (cases_of("random_datasets"), 5),
+    # Random loaders over files of every kind, against torch's loader.
+    "native loaders": (cases_in_folder("test_random_loaders", "make_odd_folder"), 5),
+    "products": (check_products, 5),
+    "files": (check_files, 200),
     # Damaged JPEGs that programs open with Pillow: the native opener against Pillow alone.
-    "images": cases_of("test_damaged_images"),
+    "images": (cases_of("test_damaged_images"), 50),
     # Loaders in several threads at once: made, iterated, dropped, closed and forked while the program draws numbers.
-    "workers": cases_of("loader_stress"),
-    "state": check_states,
+    "workers": (cases_of("loader_stress"), 2),
+    # Loaders that are stopped and resumed, against a run without a stop: all samplers, stops and settings.
+    "state": (cases_in_folder("test_exact_resume", "make_folder"), 5),
     # The same for streams, with and without a position of their own.
-    "streams": cases_of("test_stream_states"),
+    "streams": (cases_of("test_stream_states"), 5),
     # Programs of tests/worker_state with more loader arguments than its tests: 5 times as many cases of each.
-    "programs": cases_of("test_worker_programs"),
-    "recipes": cases_of("test_training_recipes"),
+    "programs": (cases_of("test_worker_programs"), 5),
+    "recipes": (cases_of("test_training_recipes"), 1),
     # Boxes of RandomResizedCrop against torchvision's.
-    "boxes": cases_of("test_torch_draws"),
+    "boxes": (cases_of("test_torch_draws"), 1),
     # Exceptions that signal handlers raise at random moments of iter() and next().
-    "signals": cases_in_children("random_signals"),
+    "signals": (cases_in_children("random_signals"), 5),
     # Limits on memory, descriptors, threads and the size of files, from too low to high enough.
-    "limits": cases_in_children("random_limits"),
+    "limits": (cases_in_children("random_limits"), 5),
     # One setting and kind of call: lets the n-th call fail, for all n, and prints the last n.
-    "faults": cases_of("test_nth_failures"),
+    "faults": (cases_of("test_nth_failures"), 1),
     # Caches on disk with files that were changed, truncated or mixed up.
-    "stores": cases_of("test_record_store"),
-}
-# The number of cases in a turn, which take a second or a few.
-TURN = {
-    "data sets": 5,
-    "native loaders": 5,
-    "products": 5,
-    "files": 200,
-    "images": 50,
-    "workers": 2,
-    "state": 5,
-    "streams": 5,
-    "programs": 5,
-    "recipes": 1,
-    "boxes": 1,
-    "signals": 5,
-    "limits": 5,
-    "faults": 1,
-    "stores": 5,
+    "stores": (cases_of("test_record_store"), 5),
 }
 
 
@@ -212,12 +194,12 @@ def run(names: list[str], seconds: float, first: dict[str, int], most: int | Non
     found: dict[str, tuple[int, list[int]]] = {name: (0, []) for name in names}
     deadline = time.monotonic() + seconds
     with tempfile.TemporaryDirectory() as folder:
-        checks = {name: CAMPAIGNS[name](Path(folder) / name.replace(" ", "_")) for name in names}
+        checks = {name: CAMPAIGNS[name][0](Path(folder) / name.replace(" ", "_")) for name in names}
         is_over = False
         while not is_over:
             for name in names:
                 count, failed = found[name]
-                for seed in range(first[name] + count, first[name] + count + (most or TURN[name])):
+                for seed in range(first[name] + count, first[name] + count + (most or CAMPAIGNS[name][1])):
                     try:
                         checks[name](seed)
                     except Exception:  # noqa: BLE001 - whatever it is, it is a find

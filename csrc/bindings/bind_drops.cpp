@@ -72,9 +72,13 @@ void call_when_dropped(PyObject* self) noexcept {
         if (Ref::steal(PyObject_CallMethod(self, "_when_dropped", nullptr))) return;
         Ref error = take_error();
         const Ref is_interrupt = Ref::steal(PyObject_CallMethod(self, "_is_interrupt", "O", error.get()));
-        if (!is_interrupt) return hold_interrupt(self, take_error());
-        if (is_interrupt.get() != Py_True) return report(self, error.get());
-        hold_interrupt(self, std::move(error));
+        if (is_interrupt.get() == Py_True) {
+            hold_interrupt(self, std::move(error));
+            continue;
+        }
+        if (!is_interrupt && !PyErr_ExceptionMatches(PyExc_MemoryError)) return hold_interrupt(self, take_error());
+        PyErr_Clear();
+        return report(self, error.get());
     }
 }
 

@@ -117,7 +117,7 @@ def test_a_run_of_a_campaign_goes_on_where_the_last_one_ended_and_tells_what_it_
     monkeypatch.setattr(campaign, "RECORD", record)
     first = campaign.next_seeds()
     assert first == {**dict.fromkeys(campaign.CAMPAIGNS, 10_000), "files": 20}
-    monkeypatch.setitem(campaign.CAMPAIGNS, "files", lambda folder: lambda seed: 1 / (seed - 21))
+    monkeypatch.setitem(campaign.CAMPAIGNS, "files", (lambda folder: lambda seed: 1 / (seed - 21), 1))
     found = campaign.run(["files"], 0, first, 3)
     assert found == {"files": (3, [21])}
     campaign.write_record(found, first, 7)

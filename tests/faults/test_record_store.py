@@ -443,7 +443,7 @@ def test_a_small_file_system_that_is_full_stops_keeping_alone(
 ) -> None:
     small = tmp_path / "small"
     small.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=40k", "none", small], check=False).returncode == 0
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12k", "none", small], check=False).returncode == 0
     if not mounted:
         pytest.skip("no file system can be mounted here")
     try:

@@ -20,7 +20,6 @@ from cached_epochs import (
     digests,
     let_go_of_stores,
     loader_of,
-    make_odd_photographs,
     make_photographs,
     publish,
     store_of,
@@ -39,11 +38,6 @@ def nothing_is_known() -> Iterator[None]:
     yield
     _native.clear_index_memory()
     let_go_of_stores()
-
-
-@pytest.fixture(scope="module")
-def odd_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_odd_photographs(tmp_path_factory.mktemp("odd"))
 
 
 @pytest.fixture(scope="module")
@@ -67,9 +61,9 @@ def setting(request: pytest.FixtureRequest, cache: fastload.Cache) -> Any:
 @pytest.mark.parametrize("is_own", [False, True])
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_three_epochs_have_the_bytes_without_a_cache_and_so_has_the_next_run(
-    odd_folder: Path, setting: Any, recipe: str, is_own: bool, rng: str, num_workers: int
+    odd_images: Path, setting: Any, recipe: str, is_own: bool, rng: str, num_workers: int
 ) -> None:
-    images = ImageFolder(str(odd_folder), RECIPES[recipe]())
+    images = ImageFolder(str(odd_images), RECIPES[recipe]())
     dataset = ListOfFiles(images, images.transform) if is_own else images
 
     def run(cache: Any) -> tuple[list[str], Any]:
@@ -124,8 +118,8 @@ def test_another_process_finds_what_this_one_has_kept(
     assert printed == [[*expected, "0", "16"], [*expected, "16", "0"]]
 
 
-def test_bad_files_have_their_errors_and_places(odd_folder: Path, cache: fastload.Cache, tmp_path: Path) -> None:
-    folder = shutil.copytree(odd_folder, tmp_path / "images")
+def test_bad_files_have_their_errors_and_places(odd_images: Path, cache: fastload.Cache, tmp_path: Path) -> None:
+    folder = shutil.copytree(odd_images, tmp_path / "images")
     victim = folder / "class0" / "02.jpg"
     victim.write_bytes(victim.read_bytes()[:2000])
     dataset = ImageFolder(str(folder), recipes.training(SIZE))
@@ -202,3 +196,125 @@ def test_torch_worker_processes_get_what_they_would_without_a_cache(photographs:
     assert here.stats().cache_damaged == here.stats().cache_mismatches == 0
     publish(here)
     assert_only_records(cache.path / "v1")
+
+
+def test_copies_are_known_by_their_contents(odd_images: Path, tmp_path: Path) -> None:
+    first = fastload.DataLoader(ImageFolder(str(odd_images), recipes.evaluation(64, 32)), batch_size=5)
+    list(first)
+    copy = tmp_path / "copy"
+    shutil.copytree(odd_images, copy)
+    second = fastload.DataLoader(ImageFolder(str(copy), recipes.evaluation(64, 32)), batch_size=5)
+    list(second)
+    stats = second.stats()
+    assert (stats.cache_misses, stats.cache_hits) == (0, first.stats().cache_misses)
+
+
+def test_explain_and_stats_say_what_is_kept(odd_images: Path) -> None:
+    dataset = ImageFolder(str(odd_images), recipes.evaluation(64, 32))
+    loader = fastload.DataLoader(dataset, batch_size=5, num_workers=1)
+    assert "cache      JPEG indexes in memory, at most" in loader.explain()
+    list(loader)
+    assert "cache      JPEG indexes in memory, of 2" in loader.explain()
+    assert "known before" in str(loader.stats())
+    silent = fastload.DataLoader(dataset, batch_size=5, num_workers=1, cache=None)
+    list(silent)
+    assert "cache" not in silent.explain()
+    assert "known before" not in str(silent.stats())
+    in_processes = fastload.DataLoader(dataset, batch_size=5, num_workers=1, workers="processes")
+    assert "cache" not in in_processes.explain()
+
+
+def test_other_values_are_refused(odd_images: Path) -> None:
+    with pytest.raises(ValueError, match=r"cache must be 'auto', a fastload\.Cache or None, got 'index'"):
+        fastload.DataLoader(ImageFolder(str(odd_images)), cache="index")  # type: ignore[arg-type]
+
+
+def test_a_loader_that_is_told_to_keep_nothing_from_now_on(odd_images: Path) -> None:
+    loader = fastload.DataLoader(ImageFolder(str(odd_images), recipes.evaluation(64, 32)), batch_size=5, num_workers=1)
+    list(loader)
+    before = loader.stats().cache_misses
+    assert before > 0
+    loader.cache = None
+    list(loader)
+    stats = loader.stats()
+    assert (stats.cache_misses, stats.cache_hits) == (before, 0)
+
+
+PROGRAM = """
+import os
+import recipes
+import torch
+from torchvision.datasets import ImageFolder
+
+import fastload
+from fastload import _native
+
+dataset = ImageFolder(os.environ["FOLDER"], recipes.training(48))
+
+
+def epoch(cache):
+    torch.manual_seed(1)
+    loader = fastload.DataLoader(dataset, batch_size=5, num_workers=2, cache=cache)
+    return [images.numpy().tobytes() for images, _ in loader], loader.stats()
+
+
+expected, _ = epoch(None)
+epoch("auto")
+known = _native.index_memory()["records"]
+assert known > 0
+child = os.fork()
+if child == 0:
+    assert _native.index_memory()["records"] == 0
+    found, stats = epoch("auto")
+    assert found == expected and stats.cache_hits == 0
+    assert _native.index_memory()["records"] > 0
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+found, stats = epoch("auto")
+assert found == expected and stats.cache_hits >= known
+print("done")
+"""
+
+
+def test_a_forked_process_begins_with_nothing(odd_images: Path, run_child: Callable[..., Any]) -> None:
+    assert run_child(PROGRAM, env={"FOLDER": str(odd_images)}).stdout.split() == ["done"]
+
+
+LARGE = """
+import os
+import recipes
+import torch
+from torchvision.datasets import ImageFolder
+
+import fastload
+from fastload import _native
+
+assert _native.set_index_memory(1000)
+_native.index_memory()  # which fixes the limit
+dataset = ImageFolder(os.environ["FOLDER"], recipes.training(48))
+cached = fastload.DataLoader(dataset, batch_size=5, num_workers=2)
+plain = fastload.DataLoader(dataset, batch_size=5, num_workers=2, cache=None)
+for _ in range(3):
+    for loader in (cached, plain):
+        torch.manual_seed(1)
+        loader.images = [images for images, _ in loader]
+    assert all(map(torch.equal, cached.images, plain.images))
+print(cached.stats().cache_dropped, cached.stats().cache_hits, cached.stats().cache_memory_bytes)
+"""
+
+
+def test_what_does_not_fit_is_counted(odd_images: Path, run_child: Callable[..., Any]) -> None:
+    printed = run_child(LARGE, env={"FOLDER": str(odd_images)}).stdout
+    dropped, hits, memory = map(int, printed.split())
+    assert dropped > 0
+    assert hits == 0
+    assert memory <= 1000
+
+
+def test_each_process_has_a_secret_of_its_own_for_its_keys(run_child: Callable[..., Any]) -> None:
+    """With one that is known, files could be made that have each other's indexes."""
+    code = "from fastload import _native; print(*_native.make_decode_cache(0).key_of(b'the same contents'))"
+    keys = [tuple(map(int, run_child(code).stdout.split())) for _ in range(2)]
+    assert keys[0][2] == keys[1][2] == len(b"the same contents")
+    assert keys[0][0] != keys[1][0]
+    assert keys[0][1] != keys[1][1]

@@ -25,7 +25,6 @@ from cached_epochs import (
     digests,
     let_go_of_stores,
     loader_of,
-    make_odd_photographs,
     make_photographs,
     told_in_two_epochs,
     wait_for_another_second,
@@ -95,11 +94,6 @@ def files_are_old_enough(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     let_go_of_stores()
 
 
-@pytest.fixture(scope="module")
-def odd_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_odd_photographs(tmp_path_factory.mktemp("odd"))
-
-
 @pytest.fixture
 def photographs(tmp_path: Path) -> Path:
     return make_photographs(tmp_path / "photographs", 16)
@@ -158,9 +152,9 @@ def stats_of(folder: Path, cache: Any, **arguments: Any) -> fastload.Stats:
     [*(("coefficients", recipe) for recipe in RECIPES), *(("pixels", recipe) for recipe in RECIPES_OF_PIXELS)],
 )
 def test_three_epochs_have_the_bytes_without_a_cache_and_so_has_the_next_run(
-    odd_folder: Path, cache: fastload.Cache, what: str, recipe: str, rng: str, num_workers: int
+    odd_images: Path, cache: fastload.Cache, what: str, recipe: str, rng: str, num_workers: int
 ) -> None:
-    dataset = ImageFolder(str(odd_folder), (RECIPES if what == "coefficients" else RECIPES_OF_PIXELS)[recipe]())
+    dataset = ImageFolder(str(odd_images), (RECIPES if what == "coefficients" else RECIPES_OF_PIXELS)[recipe]())
 
     def run(cache: Any) -> tuple[list[str], fastload.Stats]:
         loader = fastload.DataLoader(
@@ -193,9 +187,9 @@ def test_three_epochs_have_the_bytes_without_a_cache_and_so_has_the_next_run(
 @pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_images_that_are_opened_with_pillow_have_the_bytes_without_a_cache(
-    odd_folder: Path, cache: fastload.Cache, recipe: str, num_workers: int
+    odd_images: Path, cache: fastload.Cache, recipe: str, num_workers: int
 ) -> None:
-    images = ImageFolder(str(odd_folder), RECIPES[recipe]())
+    images = ImageFolder(str(odd_images), RECIPES[recipe]())
     dataset = ListOfFiles(images, images.transform)
 
     def run(cache: Any) -> tuple[list[str], fastload.Stats]:
@@ -227,9 +221,9 @@ def test_an_opened_file_that_changes_is_decoded_anew(photographs: Path, cache: f
 
 
 def test_bad_files_have_their_errors_and_places(
-    odd_folder: Path, cache: fastload.Cache, tmp_path: Path, what: str
+    odd_images: Path, cache: fastload.Cache, tmp_path: Path, what: str
 ) -> None:
-    folder = shutil.copytree(odd_folder, tmp_path / "images")
+    folder = shutil.copytree(odd_images, tmp_path / "images")
     victim = folder / "class0" / "02.jpg"
     victim.write_bytes(victim.read_bytes()[:2000])
     dataset = ImageFolder(str(folder), drawing(what))
@@ -284,9 +278,9 @@ def test_a_file_that_changes_is_read_anew(
     assert told_in_two_epochs(dataset, cache) == told_in_two_epochs(dataset, None)
 
 
-def test_files_whose_samples_end_in_python_are_read_anew_when_they_change(odd_folder: Path, tmp_path: Path) -> None:
+def test_files_whose_samples_end_in_python_are_read_anew_when_they_change(odd_images: Path, tmp_path: Path) -> None:
     """Also files that Pillow decodes: a record of one version is never used for the next one."""
-    folder = shutil.copytree(odd_folder, tmp_path / "images")
+    folder = shutil.copytree(odd_images, tmp_path / "images")
     cache = cache_at(tmp_path / "store", "pixels")
     dataset = ImageFolder(str(folder), RECIPES_OF_PIXELS["goes on in Python with an image"]())
     fill(cache, dataset)
