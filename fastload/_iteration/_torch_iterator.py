@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from torch.utils.data import DataLoader, dataloader
+from torch.utils.data._utils import signal_handling
 
 from fastload import _native
 from fastload._delivery._hand_over import Delivery
@@ -68,8 +70,17 @@ class _SingleProcessDataLoaderIter(_Counting, dataloader._SingleProcessDataLoade
 
 class _MultiProcessingDataLoaderIter(_Counting, dataloader._MultiProcessingDataLoaderIter, _native.Droppable):
     __del__ = _native.Droppable.__del__
-    _when_dropped = dataloader._MultiProcessingDataLoaderIter.__del__
     _is_interrupt = staticmethod(is_interrupt)
+
+    def _when_dropped(self) -> None:
+        try:
+            dataloader._MultiProcessingDataLoaderIter.__del__(self)
+        finally:
+            # torch's code does nothing when it is called again, and a later iterator may have the same id().
+            if getattr(self, "_worker_pids_set", False):
+                with contextlib.suppress(ValueError):  # it was done before an interrupt
+                    signal_handling._remove_worker_pids(id(self))  # type: ignore[attr-defined]
+                self._worker_pids_set = False
 
 
 def torch_iterator(
