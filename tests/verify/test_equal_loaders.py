@@ -254,7 +254,8 @@ def test_indices_of_each_batch_are_those_of_the_sampler(
     assert [type(delivery.error) for delivery in deliveries] == [type(None), IndexError, type(None), type(None)]
     assert [delivery.indices for delivery in deliveries] == [[3, 1], [99], [2], [0, 5, 6]]
     assert runner.mode is mode
-    assert all((delivery.reports is None) == (mode is not Mode.NATIVE) for delivery in deliveries)
+    has_reports = [delivery.reports is not None for delivery in deliveries]
+    assert has_reports == [mode is Mode.NATIVE and delivery.error is None for delivery in deliveries]
 
 
 def test_closing_ends_workers_though_the_frames_of_an_interrupt_hold_the_iterator(evaluation: ImageFolder) -> None:

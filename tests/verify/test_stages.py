@@ -172,7 +172,8 @@ def test_a_changed_transform_is_named_with_its_stage(folder: Path, name: str) ->
         ImageFolder(str(folder), transforms.Compose(steps) if isinstance(steps, list) else steps) for steps in pipelines
     )
     report = fastload.verify(DataLoader(old, 4), fastload.DataLoader(new, 4))
-    assert dict(report.stages) == {stage: 11}
+    num_different = 10 if name == "one inside of RandomApply" else 11  # one angle is too small to move a pixel
+    assert dict(report.stages) == {stage: num_different}
     assert all(text in example.detail for example in report.examples), report
 
 
