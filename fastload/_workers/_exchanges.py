@@ -32,6 +32,9 @@ from fastload._workers import _seeding, _torch_draws
 process_random: random.Random = random._inst
 process_numpy: Any = np.random.mtrand._rand
 
+# Tells a probe's generators from the program's: no program seeds with it.
+_PROBE_SEED = 3_141_592_653
+
 
 class Exchange(ABC):
     """The functions of one library, exchanged together.
@@ -91,7 +94,7 @@ class RandomExchange(Exchange):
         self._class = None
 
     def is_obeyed(self) -> bool:
-        expected = random.Random(1)
+        expected = random.Random(_PROBE_SEED)
         with _probing() as probe:
             if process_random.getstate() != expected.getstate():
                 return False
@@ -136,7 +139,7 @@ class NumpyExchange(Exchange):
                 self._methods.add_function(function, name, replacement)
 
     def is_obeyed(self) -> bool:
-        expected, numpys = np.random.RandomState(1), process_numpy
+        expected, numpys = np.random.RandomState(_PROBE_SEED), process_numpy
         with _probing() as probe:
             if _seeding.bit_generator_of(numpys) is not _seeding.bit_generator_of(probe.numpy):
                 return False
@@ -189,7 +192,7 @@ class TorchExchange(Exchange):
 
     def is_obeyed(self) -> bool:
         with _probing() as probe:
-            is_seeded = torch.default_generator.initial_seed() == 1
+            is_seeded = torch.default_generator.initial_seed() == _PROBE_SEED
             if is_seeded:
                 torch.default_generator.manual_seed(2)
         return is_seeded and probe.torch.initial_seed() == 2
@@ -219,10 +222,14 @@ class TorchDrawsExchange(Exchange):
 
 
 class _probing(AbstractContextManager[_native.ThreadGenerators]):
-    """The calling thread has generators of its own inside, seeded with 1."""
+    """The calling thread has generators of its own inside, seeded with _PROBE_SEED."""
 
     def __enter__(self) -> _native.ThreadGenerators:
-        probe = _native.ThreadGenerators(random.Random(1), np.random.RandomState(1), torch.Generator().manual_seed(1))
+        probe = _native.ThreadGenerators(
+            random.Random(_PROBE_SEED),
+            np.random.RandomState(_PROBE_SEED),
+            torch.Generator().manual_seed(_PROBE_SEED),
+        )
         self._before = _native.set_thread_generators(probe)
         return probe
 

@@ -191,14 +191,13 @@ def test_a_table_that_is_not_obeyed_is_an_error_that_names_the_next_step(
 ) -> None:
     for method in ("make", "undo"):
         monkeypatch.setattr(kind, method, lambda self: None)
+    words = rf"^{re.escape(kind.name)} cannot .*method table.*workers=\"processes\""
+    random.seed(1)
+    np.random.seed(1)
+    torch.manual_seed(1)
     states = random.getstate(), plain(list(np.random.get_state())), torch.initial_seed()
     for _ in range(2):
-        with (
-            pytest.raises(
-                NotImplementedError, match=rf"^{re.escape(kind.name)} cannot .*method table.*workers=\"processes\""
-            ),
-            exchanged(),
-        ):
+        with pytest.raises(NotImplementedError, match=words), exchanged():
             pass
         assert nothing_is_exchanged()
     assert (random.getstate(), plain(list(np.random.get_state())), torch.initial_seed()) == states
