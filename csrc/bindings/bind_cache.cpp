@@ -126,17 +126,11 @@ std::shared_ptr<RecordBuild> begin_build(std::shared_ptr<BuiltRecords> records, 
 }
 
 void finish_build(RecordBuild& build) {
-    without_gil([&build] {
-        build.finish();
-        return 0;
-    });
+    without_gil([&build] { build.finish(); });
 }
 
 void run_store(const std::shared_ptr<RecordStore>& store) {
-    without_gil([&store] {
-        store->run();
-        return 0;
-    });
+    without_gil([&store] { store->run(); });
 }
 
 bool flush_store(const std::shared_ptr<RecordStore>& store, double timeout_seconds) {

@@ -33,8 +33,7 @@ _TAKES = {
 class LoaderOfFiles(Protocol):
     """A loader that can say which files it reads, as fastload.DataLoader can."""
 
-    def _why_no_pixels(self) -> str | None: ...
-    def _image_files(self, kind: RecordKind) -> ImageFiles: ...
+    def __image_files__(self, cache: Cache) -> tuple[RecordKind, ImageFiles]: ...
 
 
 class Cache:
@@ -139,11 +138,9 @@ class Cache:
             >>> loader = fastload.DataLoader(dataset, batch_size=4, cache=cache)
             >>> num_known = cache.fill(loader, progress=False)
         """
-        if not callable(getattr(loader, "_image_files", None)):
+        if not callable(getattr(loader, "__image_files__", None)):
             raise TypeError(f"loader must be a fastload.DataLoader, got {type(loader).__name__}")
-        used = for_loader(self, loader._why_no_pixels)
-        kind = kinds_of(used)[-1]
-        files = loader._image_files(kind)
+        kind, files = loader.__image_files__(self)
         build = begin_build(self.path, self.max_bytes, kind, files)
         try:
             run = FileRun(

@@ -14,7 +14,7 @@ import torch.utils.data
 from torch.utils.data import Dataset, IterableDataset, Sampler
 
 from fastload._decode_cache._build import ImageFiles
-from fastload._decode_cache._cache import Cache, NoPixelsError
+from fastload._decode_cache._cache import Cache, NoPixelsError, for_loader, kinds_of
 from fastload._decode_cache._loader_cache import CacheSetting
 from fastload._decode_cache._store import RecordKind
 from fastload._display._stats import LoaderStats
@@ -300,22 +300,24 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     def _get_iterator(self) -> Any:
         return new_iterator(CurrentLoader(self))
 
-    def _why_no_pixels(self) -> str | None:
-        """Returns a clause that says why images after the first steps are not worth keeping; None if they are."""
-        return CurrentLoader(self).plan().why_no_pixels()
+    def __image_files__(self, cache: Cache) -> tuple[RecordKind, ImageFiles]:
+        """Returns the kind of records that `cache` keeps for this loader, and the files to make them of.
 
-    def _image_files(self, kind: RecordKind) -> ImageFiles:
-        """Returns the files for Cache.fill(). Raises ValueError if they are not known."""
+        Raises:
+            ValueError: The files are not known, or there are no pixels that are worth keeping.
+        """
+        plan = CurrentLoader(self).plan()
+        kind = kinds_of(for_loader(cache, plan.why_no_pixels))[-1]
         try:
             source = lower_dataset(self.dataset, (pil_loader,))
-            first_steps = CurrentLoader(self).plan().kept_first_steps() if kind == "pixels" else None
+            first_steps = plan.kept_first_steps() if kind == "pixels" else None
         except NotLoweredError as error:
             raise ValueError(
                 f"it is not known which files this loader reads: {error}. Use `fastload cache build FOLDER`"
             ) from error
         except NoFirstStepsError as error:
             raise NoPixelsError(str(error)) from error
-        return ImageFiles(FilePaths(source), first_steps)
+        return kind, ImageFiles(FilePaths(source), first_steps)
 
     def set_epoch(self, epoch: int) -> None:
         """Sets the epoch of the next iteration, which random numbers depend on.

@@ -190,11 +190,11 @@ def test_epochs_of_a_seeded_loader_go_on_where_they_were(training: ImageFolder) 
 
 
 def test_no_worker_and_no_thread_is_left(evaluation: ImageFolder) -> None:
-    before = num_native_threads()
+    before, children = num_native_threads(), multiprocessing.active_children()
     arguments: dict[str, Any] = {"batch_size": 2, "num_workers": 2, "persistent_workers": True}
     old, new = DataLoader(evaluation, **arguments), fastload.DataLoader(evaluation, **arguments)
     assert fastload.verify(old, new, batches=1).is_equal
-    assert multiprocessing.active_children() == []
+    assert set(multiprocessing.active_children()) <= set(children)
     assert wait_for(lambda: num_native_threads() <= before)
     assert old._iterator is None
     assert new._iterator is None
@@ -259,12 +259,12 @@ def test_indices_of_each_batch_are_those_of_the_sampler(
 
 
 def test_closing_ends_workers_though_the_frames_of_an_interrupt_hold_the_iterator(evaluation: ImageFolder) -> None:
-    loader = DataLoader(evaluation, 4, num_workers=2)
+    loader, children = DataLoader(evaluation, 4, num_workers=2), multiprocessing.active_children()
     runner = LoaderRunner(loader, Generators([loader]), seed=0)
     runner.start()
     held = runner._iterator
     runner.close()
-    assert multiprocessing.active_children() == []
+    assert set(multiprocessing.active_children()) <= set(children)
     del held
 
 

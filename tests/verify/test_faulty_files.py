@@ -162,11 +162,11 @@ def test_loaders_that_only_raise_are_given_up() -> None:
 
 @pytest.mark.parametrize("kind", [DataLoader, fastload.DataLoader])
 def test_what_iter_raises_comes_out_and_nothing_is_left(evaluation: ImageFolder, kind: Any) -> None:
-    state, threads = torch.get_rng_state(), num_native_threads()
+    state, threads, children = torch.get_rng_state(), num_native_threads(), multiprocessing.active_children()
     with pytest.raises(AssertionError) as raised:
         fastload.verify(kind(evaluation, num_workers=1), DataLoader(evaluation, timeout=3))
     # Although the exception's frames still hold the loader that had begun.
-    assert multiprocessing.active_children() == []
+    assert set(multiprocessing.active_children()) <= set(children)
     assert wait_for(lambda: num_native_threads() <= threads)
     assert torch.equal(torch.get_rng_state(), state)
     del raised

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from fastload._iteration._fingerprint import fingerprint_of_loader
 from fastload._iteration._maker import EpochStart, MadeBatch, Request, StateBefore, TorchValues, WorkerStates
 from fastload._iteration._saved_state import Way
 from fastload._iteration.threads._dataset import IterableFetcher, make_fetcher
@@ -67,9 +65,7 @@ class CallerMaker:
         self._plan, self._loader_threads = plan, threads
         self._num_closes = threads.num_closes
         setup = plan.setup
-        self.fingerprint = functools.cache(
-            functools.partial(fingerprint_of_loader, plan.code.dataset, setup.index_sampler, setup.errors)
-        )
+        self.fingerprint = lambda: plan.fingerprint
         self._generators = WorkerGenerators(0, 0) if plan.rng == "sample" else None
         self._key = RandomKey(0, 0)
         (resume_point,) = resume_points(setup.saved, 0) or (None,)

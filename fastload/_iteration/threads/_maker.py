@@ -9,7 +9,6 @@ from typing import Any
 
 from fastload import _native
 from fastload._delivery._thread_order import DeviceOrder
-from fastload._iteration._fingerprint import fingerprint_of_loader
 from fastload._iteration._maker import EpochStart, MadeBatch, Request, StateBefore, TorchValues, WorkerStates
 from fastload._iteration._saved_state import Way
 from fastload._iteration.threads._loader_threads import LoaderThreads
@@ -43,9 +42,7 @@ class WorkerMaker:
         self.way: Way = plan.way
         self.takes_numbers = plan.rng != "torch"
         self.snapshot_every = setup.settings.snapshot_every_n_steps if plan.has_states else 1
-        self.fingerprint = functools.cache(
-            functools.partial(fingerprint_of_loader, plan.code.dataset, setup.index_sampler, setup.errors)
-        )
+        self.fingerprint = lambda: plan.fingerprint
         self._plan, self._setup, self._loader_threads = plan, setup, threads
         self._done: Task | None = None  # the task that is taken and not yet released
 

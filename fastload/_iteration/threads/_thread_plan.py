@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
+from typing import Any
 
+from fastload._iteration._fingerprint import fingerprint_of_loader
 from fastload._iteration._saved_state import Way
 from fastload._iteration._setup import LoaderSetup
 from fastload._iteration.threads._fetcher import FetchPlan
@@ -34,6 +37,11 @@ class ThreadPlan:
     def rng(self) -> str:
         """The loader's argument `rng`: "torch" or "sample"."""
         return self.fetch.rng
+
+    @functools.cached_property
+    def fingerprint(self) -> dict[str, Any]:
+        """The fingerprint of the loader, made when it is first asked for."""
+        return fingerprint_of_loader(self.code.dataset, self.setup.index_sampler, self.setup.errors)
 
     @property
     def has_states(self) -> bool:
