@@ -61,6 +61,7 @@ SUITES = {
     "tests/device": Suite(),
     "tests/images": Suite(),
     "tests/loader": Suite(test=4, ci=24),
+    "tests/processes": Suite(),
     "tests/quarantine": Suite(ci=24),
     "tests/state": Suite(test=4),
     "tests/verify": Suite(test=4),

@@ -36,5 +36,6 @@ void add_convert_cases(KernelCases* cases);
 void add_blur_cases(KernelCases* cases);
 void add_affine_cases(KernelCases* cases);
 void add_hash_cases(KernelCases* cases);  // hash of contents
+void add_copy_cases(KernelCases* cases);
 
 }  // namespace fastload::benchmarks

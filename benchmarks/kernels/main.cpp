@@ -85,6 +85,7 @@ int main(int argc, char** argv) {
     add_blur_cases(&cases);
     add_affine_cases(&cases);
     add_hash_cases(&cases);
+    add_copy_cases(&cases);
     if (!all_tables_agree(cases)) return 1;
     for (const KernelCase& kernel : cases) {
         if (kernel.name.find(argv[3]) == std::string::npos) continue;

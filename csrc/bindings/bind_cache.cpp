@@ -58,12 +58,6 @@ std::shared_ptr<DecodeCache> make_cache(std::uint64_t expected_samples) {
     return std::make_shared<DecodeCache>(*key, table, expected_samples);
 }
 
-[[noreturn]] void throw_os_error(int error) {
-    errno = error;
-    PyErr_SetFromErrno(PyExc_OSError);
-    throw py::error_already_set();
-}
-
 struct Number {
     template <typename Integer>
     Number(Integer number) noexcept : value(static_cast<std::int64_t>(number)) {}  // implicit: to_dict() takes any

@@ -377,6 +377,17 @@ NativeWorkerOptions options_of(std::uint64_t max_file_bytes, std::uint64_t max_p
     return options;
 }
 
+py::object make_host_buffer(std::shared_ptr<void> owner, std::uint8_t* data, std::size_t size) {
+    struct Owned {
+        std::shared_ptr<void> owner;
+        BufferPool::Buffer buffer;
+    };
+    const auto owned = std::make_shared<Owned>(Owned{std::move(owner), {data, size}});
+    auto host_buffer = std::make_unique<HostBuffer>();
+    host_buffer->buffer = {owned, &owned->buffer};
+    return py::cast(std::move(host_buffer));
+}
+
 void bind_engine(py::module_& m) {
     if (!install_fork_counter()) throw std::bad_alloc();
     Class<HostBuffer> host_buffer(m, "HostBuffer", py::buffer_protocol());

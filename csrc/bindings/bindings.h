@@ -39,10 +39,14 @@ void bind_engine(pybind11::module_& m);    // after bind_cache()
 void bind_decoders(pybind11::module_& m);  // bind_engine.cpp
 void bind_copier(pybind11::module_& m);
 void bind_images(pybind11::module_& m);
+void bind_arena(pybind11::module_& m);  // after bind_engine()
 
 // Call last: from then on every function of the module raises MemoryError when memory runs out. `any_function` is one
 // of them.
 void guard_calls(pybind11::module_& m, const char* any_function);  // call_guard.cpp
+
+// Throws OSError, or a subclass, for an error number.
+[[noreturn]] void throw_os_error(int error);
 
 // The kernel table of this process. Throws pybind11::value_error, with the value and the allowed ones, if the
 // environment variable FASTLOAD_SIMD names no table of this build and processor.
@@ -82,6 +86,8 @@ NativeWorkerOptions options_of(std::uint64_t max_file_bytes, std::uint64_t max_p
 void check_process(const EngineCore& core);
 // The Python object of a new iteration.
 pybind11::object make_iteration_object(std::unique_ptr<Iteration> iteration);
+// The Python object HostBuffer for memory that `owner` keeps.
+pybind11::object make_host_buffer(std::shared_ptr<void> owner, std::uint8_t* data, std::size_t size);
 // Waits for a sample that needs the reference decoder. Returns a FallbackTask, or None once the engine is closed. If
 // there is no memory for the task, its sample fails.
 pybind11::object next_fallback(EngineCore& core);

@@ -2,6 +2,7 @@
 // fastload/_native.py imports it; fastload/_core.pyi types it.
 #include <time.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -126,6 +127,12 @@ PackedImageView view_packed(const py::buffer& pixels, std::int32_t width, std::i
     return {static_cast<const std::uint8_t*>(info.ptr), static_cast<std::size_t>(width) * 3, width, height};
 }
 
+void throw_os_error(int error) {
+    errno = error;
+    PyErr_SetFromErrno(PyExc_OSError);
+    throw py::error_already_set();
+}
+
 py::dict describe_failure(const Status& status) {
     py::dict fields;
     fields["stage"] = stage_name(stage_of(status.code));
@@ -167,5 +174,6 @@ PYBIND11_MODULE(_core, module) {
     bind_decoders(module);
     bind_copier(module);
     bind_images(module);
+    bind_arena(module);
     guard_calls(module, "active_kernel_table");
 }

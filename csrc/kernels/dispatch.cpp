@@ -39,6 +39,7 @@ constexpr KernelTable kScalarTable = {
     box_blur_scalar,
     affine_bilinear_scalar,
     affine_bicubic_scalar,
+    stream_copy_scalar,
 };
 
 #if FASTLOAD_HAS_X86_KERNELS
@@ -67,6 +68,7 @@ constexpr KernelTable kAvx2Table = {
     box_blur_avx2,
     affine_bilinear_avx2,
     affine_bicubic_avx2,
+    stream_copy_avx2,
 };
 
 constexpr KernelTable kAvx512Table = {
@@ -93,6 +95,7 @@ constexpr KernelTable kAvx512Table = {
     box_blur_avx2,
     affine_bilinear_avx2,
     affine_bicubic_avx2,
+    stream_copy_avx2,
 };
 
 bool has_avx2() noexcept {

@@ -12,6 +12,7 @@
 #include "kernels/idct.h"
 #include "kernels/resize.h"
 #include "kernels/resize_convert.h"
+#include "kernels/stream_copy.h"
 #include "kernels/unstuff.h"
 #include "kernels/upsample.h"
 
@@ -43,6 +44,7 @@ struct KernelTable {
     BoxBlurFunction* box_blur;
     AffineFunction* affine_bilinear;
     AffineFunction* affine_bicubic;
+    StreamCopyFunction* stream_copy;
 };
 
 }  // namespace fastload

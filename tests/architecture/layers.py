@@ -25,6 +25,7 @@ CPP_LEVELS = {
     "python": 1,
     "io": 1,
     "device": 1,
+    "processes": 1,
     "codec": 2,
     "image": 2,
     "cuda": 2,
@@ -94,6 +95,7 @@ LEVELS = {
         "record_store": 5,
         "decode_cache": 6,
     },
+    "csrc/processes": {"arena": 0, "slots": 1},
     "csrc/python": {
         "ref": 0,
         "stored_hashes": 1,
@@ -248,7 +250,7 @@ CPP_HOMES = {
     r"(cuda|cuda_runtime|cuda_runtime_api|driver_types)\.h|dlfcn\.h": (["cuda/*"], "the CUDA runtime"),
     r"\w*intrin\.h|arm_\w+\.h|cpuid\.h": (["kernels/*_avx2.*", "kernels/*_avx512.*"], "intrinsics"),
     r"thread|mutex|shared_mutex|condition_variable|atomic|future|pthread\.h|semaphore\.h": (
-        ["engine/*"],
+        ["engine/*", "processes/*"],
         "threads, locks, atomics",
     ),
     r"(torch|ATen|c10|caffe2)/.*": ([], "torch"),

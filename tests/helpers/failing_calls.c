@@ -288,6 +288,18 @@ void *aligned_alloc(size_t alignment, size_t size) {
 MMAP(mmap, off_t)
 MMAP(mmap64, off64_t)
 
+/* Calls that only the counted library makes, with the result -1 where they fail. */
+#define OF_LIBRARY(name, parameters, arguments)                                                   \
+    int name parameters {                                                                         \
+        if (is_call(#name) && is_due(#name, is_under_library()) && fails()) return -1;            \
+        return REAL(name) arguments;                                                              \
+    }
+OF_LIBRARY(memfd_create, (const char *name, unsigned flags), (name, flags))
+OF_LIBRARY(ftruncate, (int fd, off_t size), (fd, size))
+OF_LIBRARY(munlock, (const void *at, size_t size), (at, size))
+OF_LIBRARY(mprotect, (void *at, size_t size, int access), (at, size, access))
+OF_LIBRARY(madvise, (void *at, size_t size, int advice), (at, size, advice))
+
 /* ---- threads ---- */
 
 struct thread_start {

@@ -18,6 +18,11 @@ FOREVER = 1 << 30
 ERRORS = {
     "malloc": errno.ENOMEM,
     "mmap": errno.ENOMEM,
+    "memfd_create": errno.EPERM,
+    "ftruncate": errno.EFBIG,
+    "munlock": errno.ENOMEM,
+    "mprotect": errno.ENOMEM,
+    "madvise": errno.ENOMEM,
     "open": errno.EIO,
     "opendir": errno.EIO,
     "readdir": errno.EIO,

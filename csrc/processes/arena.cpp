@@ -1,0 +1,144 @@
+#include "processes/arena.h"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "base/checked_math.h"
+
+namespace fastload {
+namespace {
+
+#ifdef MADV_POPULATE_WRITE
+constexpr int kPopulateWrite = MADV_POPULATE_WRITE;
+#else
+constexpr int kPopulateWrite = 23;  // older headers; the number is part of the kernel's interface
+#endif
+
+std::size_t page_bytes() noexcept { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
+
+// Maps `size` bytes of a file, or of anonymous memory for -1. Returns null with an error number if it fails.
+std::uint8_t* map_shared(int file, std::size_t size, int* error) noexcept {
+    const int kind = file < 0 ? MAP_SHARED | MAP_ANONYMOUS : MAP_SHARED;
+    // mlockall(MCL_FUTURE) locks each new mapping, which would give all of this one memory if it could be accessed.
+    void* const data = ::mmap(nullptr, size, PROT_NONE, kind | MAP_NORESERVE, file, 0);
+    if (data == MAP_FAILED) {
+        *error = errno;
+        return nullptr;
+    }
+    if (::munlock(data, size) != 0 || ::mprotect(data, size, PROT_READ | PROT_WRITE) != 0) {
+        *error = errno;
+        ::munmap(data, size);
+        return nullptr;
+    }
+    ::madvise(data, size, MADV_DONTDUMP);  // advice: a core dump without it is larger
+    return static_cast<std::uint8_t*>(data);
+}
+
+}  // namespace
+
+Arena::Arena(Arena&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)),
+      num_slots_(other.num_slots_),
+      slot_bytes_(other.slot_bytes_),
+      file_(std::move(other.file_)) {}
+
+Arena& Arena::operator=(Arena&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(num_slots_, other.num_slots_);
+    std::swap(slot_bytes_, other.slot_bytes_);
+    std::swap(file_, other.file_);
+    return *this;
+}
+
+Arena::~Arena() {
+    if (data_ != nullptr) ::munmap(data_, num_slots_ * slot_bytes_);
+}
+
+Arena Arena::create(std::size_t num_slots, std::size_t max_slot_bytes, int* error) noexcept {
+    UniqueFd file(::memfd_create("fastload", MFD_CLOEXEC));
+    if (file.is_open()) {
+        Arena arena = create_in(std::move(file), num_slots, max_slot_bytes, error);
+        if (arena.is_mapped()) return arena;
+    }
+    return create_in(UniqueFd(), num_slots, max_slot_bytes, error);
+}
+
+Arena Arena::create_in(UniqueFd file, std::size_t num_slots, std::size_t max_slot_bytes, int* error) noexcept {
+    Arena arena;
+    *error = ENOMEM;
+    for (std::size_t bytes = max_slot_bytes; bytes >= kMinSlotBytes && !arena.is_mapped(); bytes /= 2) {
+        const std::size_t slot_bytes = bytes - bytes % page_bytes();
+        std::size_t size = 0;
+        if (!checked_multiply(num_slots, slot_bytes, &size)) continue;
+        if (file.is_open() && ::ftruncate(file.get(), static_cast<off_t>(size)) != 0) {
+            *error = errno;
+            continue;
+        }
+        arena.data_ = map_shared(file.get(), size, error);
+        arena.num_slots_ = num_slots;
+        arena.slot_bytes_ = slot_bytes;
+    }
+    arena.file_ = std::move(file);
+    return arena;
+}
+
+Arena Arena::open(int descriptor, std::size_t num_slots, std::size_t slot_bytes, int* error) noexcept {
+    Arena arena;
+    struct stat facts;
+    std::size_t size = 0;
+    if (::fstat(descriptor, &facts) != 0) {
+        *error = errno;
+    } else if (!checked_multiply(num_slots, slot_bytes, &size) || size == 0 || slot_bytes % page_bytes() != 0 ||
+               static_cast<std::uint64_t>(facts.st_size) < size) {
+        *error = EINVAL;
+    } else {
+        arena.data_ = map_shared(descriptor, size, error);
+        arena.num_slots_ = num_slots;
+        arena.slot_bytes_ = slot_bytes;
+    }
+    return arena;
+}
+
+std::size_t Arena::round_to_pages(std::size_t size) noexcept {
+    const std::size_t page = page_bytes();
+    return (size + page - 1) / page * page;
+}
+
+bool Arena::has(std::size_t slot, std::size_t offset, std::size_t size) const noexcept {
+    return slot < num_slots_ && offset <= slot_bytes_ && size <= slot_bytes_ - offset;
+}
+
+bool Arena::populate(std::size_t slot, std::size_t offset, std::size_t size) const noexcept {
+    if (size == 0 || ::madvise(this->slot(slot) + offset, size, kPopulateWrite) == 0) return true;
+    return errno != ENOMEM && errno != EFAULT;
+}
+
+void Arena::remove(std::size_t slot, std::size_t offset, std::size_t size) const noexcept {
+    if (size > 0) ::madvise(this->slot(slot) + offset, size, MADV_REMOVE);
+}
+
+std::size_t Arena::resident_bytes() const noexcept {
+    struct stat facts;
+    if (file_.is_open() && ::fstat(file_.get(), &facts) == 0) {
+        constexpr std::size_t kBlockBytes = 512;  // the unit of st_blocks
+        return static_cast<std::size_t>(facts.st_blocks) * kBlockBytes;
+    }
+    unsigned char is_resident[4096];
+    const std::size_t page = page_bytes();
+    const std::size_t size = num_slots_ * slot_bytes_;
+    std::size_t num_pages = 0;
+    for (std::size_t at = 0; at < size; at += sizeof is_resident * page) {
+        const std::size_t part = std::min(size - at, sizeof is_resident * page);
+        if (::mincore(data_ + at, part, is_resident) != 0) break;
+        num_pages += static_cast<std::size_t>(std::count_if(is_resident, is_resident + part / page,
+                                                            [](unsigned char flags) { return (flags & 1) != 0; }));
+    }
+    return num_pages * page;
+}
+
+}  // namespace fastload
