@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <new>
 #include <optional>
@@ -17,6 +16,7 @@
 #include "bindings/bindings.h"
 #include "bindings/class.h"
 #include "bindings/without_gil.h"
+#include "kernels/stream_copy.h"
 #include "processes/arena.h"
 #include "processes/slots.h"
 
@@ -65,17 +65,8 @@ void copy_out(const Arena& arena, std::size_t slot, std::size_t offset, std::uin
                               std::to_string(arena.slot_bytes()) + " bytes, got " + std::to_string(size) +
                               " bytes at " + std::to_string(offset) + " of slot " + std::to_string(slot));
     }
-    if (size == 0) return;
-    StreamCopyFunction* const stream_copy = active_kernel_table().stream_copy;
-    auto* const to = reinterpret_cast<std::uint8_t*>(address);
-    const std::uint8_t* const from = arena.slot(slot) + offset;
-    without_gil([&] {
-        if (size < kStreamedBytes) {
-            std::memcpy(to, from, size);
-        } else {
-            stream_copy(to, from, size);
-        }
-    });
+    StreamCopyFunction* const copy = size < kStreamedBytes ? stream_copy_scalar : active_kernel_table().stream_copy;
+    without_gil([&] { copy(reinterpret_cast<std::uint8_t*>(address), arena.slot(slot) + offset, size); });
 }
 
 void set_free(ArenaSlots& slots, const std::vector<std::size_t>& numbers) {

@@ -115,7 +115,7 @@ bool Arena::has(std::size_t slot, std::size_t offset, std::size_t size) const no
 
 bool Arena::populate(std::size_t slot, std::size_t offset, std::size_t size) const noexcept {
     if (size == 0 || ::madvise(this->slot(slot) + offset, size, kPopulateWrite) == 0) return true;
-    return errno != ENOMEM && errno != EFAULT;
+    return errno == EINVAL;  // an older kernel
 }
 
 void Arena::remove(std::size_t slot, std::size_t offset, std::size_t size) const noexcept {

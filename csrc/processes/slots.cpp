@@ -17,11 +17,14 @@ constexpr std::size_t kAlignment = 64;
 // Batches after which memory that none of them needed is freed.
 constexpr std::uint64_t kPatience = 64;
 
-// Counts twice a fork, before and after the child gets its copy, so that a buffer made between has another number when
-// it is dropped.
-std::atomic<std::uint64_t> num_fork_events{0};
+// The forks of this process: counted before the child gets its copy of the memory, and again after. A child has no fork
+// under way.
+std::atomic<std::uint64_t> num_forks_begun{0};
+std::atomic<std::uint64_t> num_forks_ended{0};
 
-void count_fork_event() { num_fork_events.fetch_add(1); }
+void begin_fork() { num_forks_begun.fetch_add(1); }
+void end_fork() { num_forks_ended.fetch_add(1); }
+void end_forks_in_child() { num_forks_ended.store(num_forks_begun.load()); }
 
 struct Slot {
     // A drop releases it, so that all reads of the memory are done before the slot is used again.
@@ -32,7 +35,6 @@ struct Slot {
     std::size_t populated = 0;            // bytes from its beginning that have memory
     std::size_t peak = 0;                 // the largest `used` since batch number `peak_since`
     std::uint64_t peak_since = 0;
-    std::uint64_t last_use = 0;  // the number of its last batch
 
     bool is_free() const noexcept {
         return !is_busy && num_buffers.load(std::memory_order_acquire) == 0 && !is_retired.load();
@@ -59,18 +61,19 @@ class SlotToken {
     SlotToken(const SlotToken&) = delete;  // counts once
     SlotToken& operator=(const SlotToken&) = delete;
     ~SlotToken() {
-        if (num_fork_events.load() != fork_event_) slot_->is_retired.store(true);
+        if (num_forks_begun.load() != num_forks_before_) slot_->is_retired.store(true);
         slot_->num_buffers.fetch_sub(1, std::memory_order_release);
     }
 
   private:
     Slot* const slot_;
-    const std::uint64_t fork_event_ = num_fork_events.load();
+    // A fork that had ended by then has no copy of the buffer. Any other may have one.
+    const std::uint64_t num_forks_before_ = num_forks_ended.load();
 };
 
 }  // namespace
 
-bool install_fork_events() noexcept { return pthread_atfork(count_fork_event, count_fork_event, nullptr) == 0; }
+bool install_fork_events() noexcept { return pthread_atfork(begin_fork, end_fork, end_forks_in_child) == 0; }
 
 ArenaSlots::ArenaSlots(std::shared_ptr<const Arena> arena) : state_(std::make_shared<State>(std::move(arena))) {}
 
@@ -95,7 +98,6 @@ void ArenaSlots::begin_batch() noexcept {
     if (slot.is_busy) return;  // the sending slot
     current_ = chosen;
     slot.used = 0;
-    slot.last_use = num_batches_;
 }
 
 std::shared_ptr<ArenaSlots::Buffer> ArenaSlots::allocate(std::size_t size) {
@@ -190,14 +192,10 @@ void ArenaSlots::cut(std::size_t slot, std::size_t size) noexcept {
 void ArenaSlots::trim() noexcept {
     for (std::size_t number = 0; number < state_->slots.size(); ++number) {
         Slot& slot = state_->slots[number];
-        if (slot.populated == 0 || !slot.is_free()) continue;
-        if (num_batches_ - slot.last_use > kPatience) {
-            cut(number, 0);
-        } else if (num_batches_ - slot.peak_since >= kPatience) {
-            if (slot.populated / 2 > slot.peak) cut(number, slot.peak);
-            slot.peak = 0;
-            slot.peak_since = num_batches_;
-        }
+        if (num_batches_ - slot.peak_since < kPatience || !slot.is_free()) continue;
+        if (slot.populated / 2 > slot.peak) cut(number, slot.peak);
+        slot.peak = 0;
+        slot.peak_since = num_batches_;
     }
 }
 

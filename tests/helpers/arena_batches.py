@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 
 import torch
@@ -12,7 +13,8 @@ Place = tuple[int, int, int]
 
 
 def make_batch(slots: _native.ArenaSlots, size: int, value: int) -> torch.Tensor:
-    """Returns `size` bytes of one value, in the batch's slot if it has room."""
+    """Returns a new batch: `size` bytes of one value, in the batch's slot if it has room."""
+    slots.begin_batch()
     buffer = slots.allocate(size)
     if buffer is None:
         return torch.full((size,), value, dtype=torch.uint8)
@@ -22,8 +24,7 @@ def make_batch(slots: _native.ArenaSlots, size: int, value: int) -> torch.Tensor
 def sent(slots: _native.ArenaSlots, batch: torch.Tensor) -> Place | None:
     """Ends a batch and returns where its bytes are; None if they have to be sent otherwise."""
     place = slots.find(batch.data_ptr(), batch.nbytes) or slots.append(batch.data_ptr(), batch.nbytes)
-    ended = slots.end_batch()
-    assert ended == (None if place is None else place[0])
+    assert slots.end_batch() == (None if place is None else place[0])
     return None if place is None else (*place, batch.nbytes)
 
 
@@ -44,26 +45,21 @@ def value_of(number: int) -> int:
     return 1 + number % 251
 
 
-class Worker:
-    """Answers requests in a child: a request names free slots and the batch's size; its answer is a place or None."""
+def answer_requests(
+    arena: _native.Arena, connection: Connection, keep: Callable[[_native.ArenaSlots, int, torch.Tensor], None]
+) -> None:
+    """Works until the parent ends: a request names free slots and the batch's size, its answer is a place or None.
 
-    def __init__(self, arena: _native.Arena) -> None:
-        self.arena = arena
-        self.number = 0
-
-    def __call__(self, connection: Connection) -> None:
-        self.slots = _native.ArenaSlots(self.arena)
-        while True:
-            try:
-                free_slots, size = connection.recv()
-            except EOFError:
-                return
-            self.slots.set_free(free_slots)
-            self.slots.begin_batch()
-            batch = make_batch(self.slots, size, value_of(self.number))
-            self.keep(batch)
-            connection.send(sent(self.slots, batch))
-            self.number += 1
-
-    def keep(self, batch: torch.Tensor) -> None:
-        """Does what the user's code does with a batch."""
+    `keep` does with the slots, the batch's number and the batch what the user's code does.
+    """
+    slots = _native.ArenaSlots(arena)
+    number = 0
+    while (request := connection.recv()) is not None:
+        free_slots, size = request
+        slots.set_free(free_slots)
+        batch = make_batch(slots, size, value_of(number))
+        keep(slots, number, batch)
+        connection.send(sent(slots, batch))
+        del batch
+        number += 1
+    slots.release()

@@ -5,7 +5,6 @@ After each n: batches have their bytes, wherever they went, or the arena could n
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 from arena_batches import copied, is_filled, make_batch, sent
@@ -14,9 +13,7 @@ from held import held_now
 
 from fastload import _native
 
-# More than a slot keeps memory that it does not need.
-NUM_BATCHES = 70
-SIZES = (300_000, 5_000, 0)
+SIZES = (300_000, 5_000, *[0] * 70)  # after so many batches without bytes the memory is given back
 
 
 def run_batches() -> str:
@@ -25,48 +22,44 @@ def run_batches() -> str:
         arena = _native.Arena(3, 1 << 24)
         slots = _native.ArenaSlots(arena)
         way = "smaller" if arena.slot_bytes < 1 << 24 else "anonymous" if arena.descriptor is None else "memfd"
-        is_inline = False
-        for number in range(NUM_BATCHES):
-            slots.begin_batch()
-            batch = make_batch(slots, SIZES[min(number, len(SIZES) - 1)], number)
+        for number, size in enumerate(SIZES):
+            batch = make_batch(slots, size, number)
             place = sent(slots, batch)
             if place is not None:
                 assert is_filled(copied(arena, place), number)
                 slots.set_free([place[0]])
-            is_inline |= place is None and batch.nbytes > 0
+            elif size > 0:
+                way = "inline"
             assert is_filled(batch, number)
             del batch
         slots.release()
         arena.release()
-    except OSError:
-        return "OSError"
-    except MemoryError:
-        return "MemoryError"
-    return f"{way}, inline" if is_inline else way
+    except (OSError, MemoryError) as error:
+        return type(error).__name__
+    return way
 
 
-def mappings() -> int:
+def num_mappings() -> int:
     lines = Path("/proc/self/maps").read_text().splitlines()
     return sum("memfd:fastload" in line or "/dev/zero" in line for line in lines)
 
 
 def run(call: str) -> None:
-    """Fails each n-th call, and all from the n-th on; prints how often it went which way."""
+    """Fails each n-th call, and all from the n-th on; prints the ways that it went."""
     shim = Shim()
     shim.watch(Path("/memfd:fastload"), "/_core.")
     assert run_batches() == "memfd"
     held = held_now()
-    ways: Counter[str] = Counter()
+    ways = set()
     for times in (1, FOREVER):
-        n, is_over = 0, False
-        while not is_over:
-            n += 1
+        n = 1
+        while True:
             with shim.failing(call, n, times):
                 way = run_batches()
-            is_over = shim.seen < n
-            assert held_now() == held
-            assert mappings() == 0
-            ways.update([] if is_over else [way])
-            assert not is_over or way == "memfd"
-            assert run_batches() == "memfd"
-    print(call, dict(ways), flush=True)
+            assert (held_now(), num_mappings()) == (held, 0)
+            if shim.seen < n:
+                break
+            ways.add(way)
+            n += 1
+        assert way == run_batches() == "memfd"
+    print(call, *sorted(ways), flush=True)
