@@ -6,7 +6,7 @@ import functools
 import io
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,18 +33,6 @@ _NO_PLACE = (None, 0)
 _MAX_PARTS = 2
 
 
-class _Run(NamedTuple):
-    """One run of a plan, and where its result is written."""
-
-    plan: _native.TransformPlan
-    begin_draws: Callable[[], _native.DrawSource]
-    rows: _native.BatchRows | None
-    row: int
-
-    def on_pixels(self, pixels: bytes | memoryview, width: int, height: int) -> _Result:
-        return thread_decoder().run_pixels(pixels, width, height, self.plan, self.begin_draws(), self.rows, self.row)
-
-
 class _PixelSource(ABC):
     """The origin of an image's pixels, shared by all images that were derived from it."""
 
@@ -64,10 +52,16 @@ class _PixelSource(ABC):
             MemoryError: There is not enough memory.
             StepsFailedError: The steps cannot be applied to the image.
         """
-        return _checked(self._run(_Run(plan, begin_draws or no_draws, *(place or _NO_PLACE))))
+        return _checked(self._run(plan, begin_draws or no_draws, *(place or _NO_PLACE)))
 
     @abstractmethod
-    def _run(self, run: _Run) -> _Result: ...
+    def _run(
+        self,
+        plan: _native.TransformPlan,
+        begin_draws: Callable[[], _native.DrawSource],
+        rows: _native.BatchRows | None,
+        row: int,
+    ) -> _Result: ...
 
 
 class ImageSource(_PixelSource):
@@ -89,10 +83,16 @@ class ImageSource(_PixelSource):
         self._tally = tally
         self._num_parts = 0
 
-    def _run(self, run: _Run) -> _Result:
+    def _run(
+        self,
+        plan: _native.TransformPlan,
+        begin_draws: Callable[[], _native.DrawSource],
+        rows: _native.BatchRows | None,
+        row: int,
+    ) -> _Result:
         contents = self._contents
         if contents is not None and self._num_parts < _MAX_PARTS:
-            result = thread_decoder().run_bytes(contents, run.plan, run.begin_draws(), run.rows, run.row, self._opened)
+            result = thread_decoder().run_bytes(contents, plan, begin_draws(), rows, row, self._opened)
             if self._num_parts == 0 and result is None:
                 self._tally.left_to_pillow(thread_decoder().fallback_reason)
             elif self._num_parts == 0:
@@ -102,7 +102,7 @@ class ImageSource(_PixelSource):
                 return result
         whole = self._decoded_whole(contents)
         height, width, _ = whole.shape
-        return run.on_pixels(whole.data, width, height)
+        return thread_decoder().run_pixels(whole.data, width, height, plan, begin_draws(), rows, row)
 
     def _decoded_whole(self, contents: bytes | None) -> NDArray[np.uint8]:
         if self._whole is None:
@@ -137,8 +137,14 @@ class ImagePixels(_PixelSource):
     def kept(self) -> ImagePixels:
         return self
 
-    def _run(self, run: _Run) -> _Result:
-        return run.on_pixels(self._pixels, *self._size)
+    def _run(
+        self,
+        plan: _native.TransformPlan,
+        begin_draws: Callable[[], _native.DrawSource],
+        rows: _native.BatchRows | None,
+        row: int,
+    ) -> _Result:
+        return thread_decoder().run_pixels(self._pixels, *self._size, plan, begin_draws(), rows, row)
 
 
 class SharedPixels(_PixelSource):
@@ -163,8 +169,14 @@ class SharedPixels(_PixelSource):
         height, width = self._array.shape
         return ImagePixels(self._array.repeat(3).tobytes(), (width, height))
 
-    def _run(self, run: _Run) -> _Result:
-        return self.kept()._run(run)
+    def _run(
+        self,
+        plan: _native.TransformPlan,
+        begin_draws: Callable[[], _native.DrawSource],
+        rows: _native.BatchRows | None,
+        row: int,
+    ) -> _Result:
+        return self.kept()._run(plan, begin_draws, rows, row)
 
     def core(self) -> Any:
         """Returns Pillow's memory object, which shares the array's memory."""
