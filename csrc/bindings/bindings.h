@@ -33,6 +33,7 @@ void bind_sources(pybind11::module_& m);
 void bind_iteration(pybind11::module_& m);
 void bind_next(pybind11::module_& m);
 void bind_drops(pybind11::module_& m);
+void bind_messages(pybind11::module_& m);
 void bind_cache(pybind11::module_& m);
 void bind_codec(pybind11::module_& m);
 void bind_engine(pybind11::module_& m);    // after bind_cache()

@@ -168,6 +168,7 @@ PYBIND11_MODULE(_core, module) {
     bind_iteration(module);
     bind_next(module);
     bind_drops(module);
+    bind_messages(module);
     bind_cache(module);
     bind_codec(module);
     bind_engine(module);

@@ -120,6 +120,11 @@ class LoaderCache:
         return self._made_for is not None and self._made_for[0] == os.getpid()
 
 
+def cache_of_process(setting: CacheSetting, num_images: int | None) -> _native.DecodeCache | None:
+    """Returns the cache of a worker process; see LoaderCache.native()."""
+    return LoaderCache().native(setting, num_images)
+
+
 def index_limit() -> int:
     """Bytes that the indexes of this process may take."""
     return _machine_limit() // _config.num_local_ranks()

@@ -111,29 +111,9 @@ def check_settings(settings: LoaderSettings, dataset: object) -> None:
 
 
 def check_workers(settings: LoaderSettings) -> None:
-    """Raises ValueError for an unknown `workers`, and for an argument that processes do not support."""
+    """Raises ValueError for an unknown `workers`."""
     if settings.workers not in ("threads", "processes"):
         raise ValueError(f"workers must be 'threads' or 'processes', got {settings.workers!r}")
-    if settings.workers == "threads":
-        return
-    for name, allowed in _OF_PROCESSES.items():
-        value = getattr(settings, name)
-        if value is not allowed and value != allowed:
-            raise ValueError(
-                f"{name}={value!r} needs workers='threads': torch's worker processes take only {name}={allowed!r}; "
-                f"leave out {name} or workers='processes'"
-            )
-
-
-# The values of these arguments that torch's worker processes support.
-_OF_PROCESSES = {
-    "copy": True,
-    "thread_safe": True,
-    "num_streams": None,
-    "rng": "torch",
-    "memory_format": torch.contiguous_format,
-    "on_error": "raise",
-}
 
 
 def _check_count(name: str, value: object, most: int) -> None:

@@ -16,7 +16,7 @@ from fastload._iteration._settings import LoaderSettings
 from fastload._iteration._setup import LoaderArguments, LoaderSetup
 from fastload._loader._state import LoaderState
 from fastload._pillow._decode_image import pil_loader
-from fastload._planning._plan import LoaderPlan, guarded, in_processes, plan_loader
+from fastload._planning._plan import LoaderPlan, guarded, plan_loader
 from fastload._process._config import TorchDataLoader
 from fastload._process._distributed import rank_and_world_size
 from fastload._quarantine._quarantine import Quarantine
@@ -71,7 +71,7 @@ class CurrentLoader:
 
     @property
     def is_of_processes(self) -> bool:
-        """Whether torch's worker processes make the batches."""
+        """Whether worker processes run the Python code of the batches, where there is any."""
         return self.loader.num_workers > 0 and self.settings.workers == "processes"
 
     @functools.cached_property
@@ -98,7 +98,7 @@ class CurrentLoader:
         plan = plan_loader(self.loader, self.settings.rng, self.source, calls_are_native=calls_are_native)
         if self.settings.on_error != "raise":
             plan = guarded(plan, self.settings.on_error)
-        return in_processes(plan) if self.is_of_processes else plan
+        return plan
 
     def source(self) -> LoweredSource:
         """Returns the data set's compact form, or NotLoweredError; makes it again only if the data set has changed."""

@@ -94,7 +94,7 @@ class Explanation(str):
 
 def explain_loader(now: CurrentLoader, plan: LoaderPlan) -> Explanation:
     """Explains stage by stage how `plan` loads."""
-    by = _makers(now)
+    by = _makers(now, plan.mode)
     rows: list[StageVerdict | str] = [*plan.verdicts]
     hints: list[str] = []
     if plan.mode is Mode.PYTHON and _is_array_native(now):
@@ -107,11 +107,11 @@ def explain_loader(now: CurrentLoader, plan: LoaderPlan) -> Explanation:
             Mode.PARTLY_NATIVE: f"partly native: samples are {_native_work(plan)}, {by}",
             Mode.PYTHON: f"not native: samples are loaded in Python, {by}",
             Mode.TORCH: "not native: torch's own iterator runs, unchanged",
-        }[Mode.PYTHON if now.is_of_processes else plan.mode]
+        }[plan.mode]
         rows += _image_rows(now, plan.mode)
+        rows += _cache_rows(now, plan)
+        hints += advice(now.loader, plan.mode, plan.source, plan.transform)
         if not now.is_of_processes:
-            rows += _cache_rows(now, plan)
-            hints += advice(now.loader, plan.mode, plan.source, plan.transform)
             hints += filter(None, [gil_advice(now.kept.stats())])
     rows += [*_sharing_rows(now, plan.mode), *_device_rows(now, plan.mode), *state_rows(now, plan.mode), *hints]
     return Explanation("\n".join([verdict, *(f"  {row}" for row in rows)]), tuple(map(_row_of, rows)))
@@ -124,10 +124,10 @@ def _row_of(row: StageVerdict | str) -> ExplanationRow:
     return ExplanationRow(row[:10].strip(), row[11:], None, None)
 
 
-def _makers(now: CurrentLoader) -> str:
+def _makers(now: CurrentLoader, mode: Mode) -> str:
     number = now.loader.num_workers
-    if now.is_of_processes:
-        return f"by torch's worker processes: {number}"
+    if now.is_of_processes and mode in (Mode.PARTLY_NATIVE, Mode.PYTHON):
+        return "by one process" if number == 1 else f"by {number} processes"
     return {0: "in the calling thread", 1: "by one thread"}.get(number, f"by {number} threads")
 
 
@@ -138,7 +138,7 @@ def _is_array_native(now: CurrentLoader) -> bool:
 
 
 def _image_rows(now: CurrentLoader, mode: Mode) -> list[str]:
-    if mode is not Mode.PYTHON and not now.is_of_processes:
+    if mode is not Mode.PYTHON:
         return []
     reason = now.images_obstacle()
     what = f"decoded by Pillow ({reason})" if reason else "decoded natively as your code asks for them"
@@ -159,7 +159,7 @@ def _cache_rows(now: CurrentLoader, plan: LoaderPlan) -> list[StageVerdict]:
 
 
 def _sharing_rows(now: CurrentLoader, mode: Mode) -> list[str]:
-    if now.loader.num_workers == 0 or mode not in (Mode.PYTHON, Mode.PARTLY_NATIVE):
+    if now.loader.num_workers == 0 or now.is_of_processes or mode not in (Mode.PYTHON, Mode.PARTLY_NATIVE):
         return []
     return sharing_rows(now.arguments.code, copied=now.settings.copy)
 

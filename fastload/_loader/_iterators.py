@@ -13,15 +13,17 @@ from torch.utils.data import BatchSampler
 
 from fastload import _native
 from fastload._decode_cache._cache import NoPixelsError, is_of_pixels
+from fastload._decode_cache._loader_cache import cache_of_process
 from fastload._delivery._batch_memory import BatchMemory, HostMemory, StagedMemory
 from fastload._iteration._iterator import EpochIterator
 from fastload._iteration._maker import BatchMaker
-from fastload._iteration._settings import check_epoch, check_workers
+from fastload._iteration._settings import check_epoch
 from fastload._iteration._setup import LoaderSetup
 from fastload._iteration._torch_iterator import torch_iterator
 from fastload._iteration.native._engine import EngineSettings, LoaderEngine
 from fastload._iteration.native._maker import NativeMaker
 from fastload._iteration.native._repairs import BatchRepairs
+from fastload._iteration.processes._maker import ProcessMaker
 from fastload._iteration.threads._caller_maker import CallerMaker
 from fastload._iteration.threads._fetcher import FetchPlan
 from fastload._iteration.threads._maker import WorkerMaker
@@ -29,7 +31,7 @@ from fastload._iteration.threads._native_samples import NativeSamples
 from fastload._iteration.threads._thread_plan import ThreadPlan
 from fastload._loader._current import CurrentLoader
 from fastload._loader._explanation import explain_loader
-from fastload._loader._obstacles import OF_PROCESSES, OF_TORCHS
+from fastload._loader._obstacles import OF_TORCHS
 from fastload._loader._resuming import check_not_resumed, checked_resume_point, requirements_of
 from fastload._pillow import _pillow
 from fastload._planning._native_plans import NativePlan
@@ -47,9 +49,6 @@ def new_iterator(now: CurrentLoader) -> Any:
     check_epoch(loader, now.arguments.batches_per_worker)
     check_policy(settings.error_policy, loader.dataset, is_batched=now.arguments.is_batched)
     progress = now.kept.progress
-    if now.is_of_processes:
-        check_not_resumed(progress, OF_PROCESSES)
-        return _process_iterator(now)
     plan = now.plan()
     _check_plan(now, plan)
     if plan.mode is Mode.TORCH:
@@ -75,13 +74,6 @@ def _check_plan(now: CurrentLoader, plan: LoaderPlan) -> None:
         raise ValueError(
             f"on_error={settings.on_error!r} needs fastload's own threads, but:\n{explain_loader(now, plan)}"
         )
-
-
-def _process_iterator(now: CurrentLoader) -> Any:
-    kept = now.kept
-    check_workers(now.settings)  # again, because attributes may have been changed
-    make = functools.partial(torch_iterator, counters=kept.torch, delivery=now.delivery(), waits=kept.waits)
-    return kept.process_images.start(now.loader, make) if now.settings.native_images else make(now.loader)
 
 
 # ---- native batches ----------------------------------------------------------------------------------------------
@@ -171,10 +163,13 @@ def _batch_memory(
 
 
 def _native_cache(now: CurrentLoader, plan: LoaderPlan) -> _native.DecodeCache | None:
+    return now.kept.cache.native(now.cache_setting(plan), _num_images(now))
+
+
+def _num_images(now: CurrentLoader) -> int | None:
     # Does not call len() of a user's data set: torch's workers would not call it either.
     source = now.kept.source
-    num_images = None if source is None else len(source)
-    return now.kept.cache.native(now.cache_setting(plan), num_images)
+    return None if source is None else len(source)
 
 
 # ---- batches made in Python ------------------------------------------------------------------------------------------
@@ -184,7 +179,9 @@ def python_iterator(now: CurrentLoader, setup: LoaderSetup, *, begins_natively: 
     """Returns an iterator over batches made in Python; with `begins_natively`, native code starts the samples."""
     lock = None if setup.settings.thread_safe else now.kept.threads.dataset_lock(setup.code.dataset)
     # Without workers, the calling thread decodes as the rest of the program does, without the cache.
-    cache = _native_cache(now, setup.plan) if begins_natively or setup.num_workers > 0 else None
+    is_in_processes = now.is_of_processes
+    has_cache = (begins_natively or setup.num_workers > 0) and not is_in_processes
+    cache = _native_cache(now, setup.plan) if has_cache else None
     code, naming = setup.code, SampleNaming()
     if begins_natively:
         samples, naming = _native_samples(now, setup, lock, cache)
@@ -203,7 +200,14 @@ def python_iterator(now: CurrentLoader, setup: LoaderSetup, *, begins_natively: 
     )
     plan = ThreadPlan(setup, code, fetch)
     threads = now.kept.threads
-    maker: BatchMaker = CallerMaker(plan, threads) if setup.num_workers == 0 else WorkerMaker(plan, threads)
+    maker: BatchMaker
+    if setup.num_workers == 0:
+        maker = CallerMaker(plan, threads)
+    elif is_in_processes:
+        make_cache = functools.partial(cache_of_process, now.cache_setting(setup.plan), _num_images(now))
+        maker = ProcessMaker(plan, threads, now.loader.multiprocessing_context, make_cache)
+    else:
+        maker = WorkerMaker(plan, threads)
     return EpochIterator(now.loader, setup, maker)
 
 

@@ -8,10 +8,6 @@ OF_TORCHS = (
     "torch's own iterator makes the batches, and it has no state. Use a Dataset or an IterableDataset instead of the "
     "data pipe, or save the number of batches and skip as many after a restart"
 )
-OF_PROCESSES = (
-    "torch's worker processes do not share their state. Use workers='threads', which native batches need too; "
-    "docs/state.md says how to keep a framework from asking"
-)
 OF_STEPS = (
     "with steps= an iteration covers a part of an epoch or several epochs, and only whole epochs can be resumed. Leave "
     "out steps and end the loop yourself"

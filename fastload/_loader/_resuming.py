@@ -17,7 +17,7 @@ from fastload._iteration._saved_state import SavedState, Way
 from fastload._iteration._setup import LoaderArguments
 from fastload._iteration._states import state_not_begun
 from fastload._loader._current import CurrentLoader
-from fastload._loader._obstacles import OF_PROCESSES, OF_STEPS, OF_TORCHS, obstacle
+from fastload._loader._obstacles import OF_STEPS, OF_TORCHS, obstacle
 from fastload._loader._saved_checks import (
     ResumeRequirements,
     check_num_workers,
@@ -89,8 +89,6 @@ def take_begun(now: CurrentLoader) -> Any:
 
 def _check_kind(now: CurrentLoader) -> None:
     """Raises StateError for a loader whose iterations have no states."""
-    if now.is_of_processes:
-        raise obstacle("a loader with workers='processes'", OF_PROCESSES)
     if now.settings.steps is not None:
         raise obstacle(f"a loader with steps={now.settings.steps}", OF_STEPS)
 
@@ -287,8 +285,6 @@ def requirements_of(
 
 def state_rows(now: CurrentLoader, mode: Mode) -> list[str]:
     """Returns the rows of explain() for an epoch that has no state, or an incomplete one."""
-    if now.is_of_processes:
-        return [_row(f"raises StateError: {OF_PROCESSES}")]
     if now.settings.steps is not None:
         return [_row(f"raises StateError: {OF_STEPS}")]
     if mode is Mode.NATIVE:

@@ -12,7 +12,6 @@ from fastload._decode_cache._loader_cache import LoaderCache
 from fastload._delivery._batch_memory import StagedMemory
 from fastload._delivery._device import Device, PinnedMemory
 from fastload._display._stats import CURRENT_LEVELS, LoaderStats
-from fastload._images._processes import ProcessImages
 from fastload._iteration._progress import Progress
 from fastload._iteration._settings import LoaderSettings
 from fastload._iteration._torch_iterator import TorchCounters
@@ -35,7 +34,6 @@ class LoaderState:
         source: The data set's compact form.
         threads: Objects that iterations in Python threads share.
         torch: Counters of torch's own iterators.
-        process_images: Counters of images in torch's worker processes.
         device, opened: The device that was opened last, and the value of `device` that it was opened for.
         pinned: Memory of batches that stay on the host.
         staged: Memory of batches that go to a device.
@@ -52,7 +50,6 @@ class LoaderState:
         self.source: LoweredSource | None = None
         self.threads = LoaderThreads()
         self.torch = TorchCounters()
-        self.process_images = ProcessImages()
         self.device: Device | None = None
         self.opened: Any = None
         self.pinned = PinnedMemory()
@@ -119,7 +116,6 @@ class LoaderState:
         """Returns counts, times and memory of all iterations."""
         others = {
             **self.torch.stats(),
-            **self.process_images.stats(),
             **self.waits.stats(),
             **self.cache.stats(),
             "pageable_allocations": self.pinned_memory.num_pageable,

@@ -206,15 +206,6 @@ def guarded(plan: LoaderPlan, on_error: str) -> LoaderPlan:
     return replace(plan, verdicts=(*plan.verdicts, verdict))
 
 
-def in_processes(threads: LoaderPlan) -> LoaderPlan:
-    """Returns the plan with torch's worker processes, given the plan with threads."""
-    reason = {
-        Mode.NATIVE: "torch's own, as asked for; with workers='threads' the batches are native",
-        Mode.PARTLY_NATIVE: "torch's own, as asked for; with workers='threads' the samples are partly native",
-    }.get(threads.mode, "torch's own, as asked for")
-    return LoaderPlan((StageVerdict("workers", "processes", reason, Mode.TORCH),), threads.rng)
-
-
 def _cut(
     views: tuple[LoweredTransform, ...],
 ) -> tuple[_native.FirstSteps, Size | None, tuple[LoweredTransform, ...]]:

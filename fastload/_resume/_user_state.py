@@ -34,7 +34,17 @@ class UserState:
 
 def is_stateful(thing: Any) -> bool:
     """Returns whether `thing` has both state_dict() and load_state_dict(); one alone is of no use."""
-    return callable(getattr(thing, "state_dict", None)) and callable(getattr(thing, "load_state_dict", None))
+    return callable(optional_attribute(thing, "state_dict")) and callable(optional_attribute(thing, "load_state_dict"))
+
+
+def optional_attribute(thing: Any, name: str) -> Any:
+    """Returns an attribute that torch does not ask for; None if `thing` lacks it, or if its own lookup fails."""
+    try:
+        return getattr(thing, name, None)
+    except Exception as error:
+        if is_interrupt(error):
+            raise
+        return None
 
 
 def asked(thing: Any, field: str) -> Any:

@@ -13,7 +13,7 @@ from fastload._workers._exchanges import exchanged
 from fastload._workers._generators import WorkerGenerators, drawing
 from fastload._workers._inherited import ThreadState, own_context
 from fastload._workers._torch_globals import WorkerGlobals, set_worker_globals
-from fastload._workers._worker_error import WorkerProblem
+from fastload._workers._worker_error import WorkerFailure
 
 
 def init_native_workers(
@@ -34,7 +34,9 @@ def init_native_workers(
         start_threads([call])
         call.join()
         if call.error is not None:
-            return WorkerProblem(call.error, worker_id).new_error
+            failure = WorkerFailure.of(call.error, f"in DataLoader worker thread {worker_id}")
+            failure.drop_frames()
+            return failure.new_error
         generators.append(of_worker.torch)
     return generators
 

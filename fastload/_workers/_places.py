@@ -14,6 +14,8 @@ from fastload._errors import StateError
 from fastload._resume._held import fits, generator_from, is_held, set_state, state_of
 from fastload._workers._walk import attributes_of, walk
 
+# A data set may have many objects, and each worker looks again.
+_MAX_AGAIN = 1_000
 _GENERATORS = (random.Random, torch.Generator, np.random.Generator, np.random.RandomState, np.random.BitGenerator)
 
 
@@ -46,19 +48,28 @@ class HeldGenerators:
         self._namespaces: dict[str, dict[str, Any]] = {}  # attributes of instances, by the instances' paths
         self._find(roots, names)
 
+    @property
+    def generators(self) -> list[Any]:
+        """The generators, nearest first."""
+        return [place.generator for place in self._places.values()]
+
     def find_more(self, roots: tuple[Any, ...], names: tuple[str, ...]) -> None:
-        """Looks again, since user code may make generators with the first sample."""
-        known = set(self._places)
-        self._find(roots, names)
-        lost = [path for path in self._places if path not in known and self._places[path].namespace is None]
-        self.unread += tuple(lost)
-        for path in lost:
-            del self._places[path]
+        """Looks at the nearest objects again, since user code may make generators with the first sample."""
+        self.look_again(roots, names)
         self._namespaces = {}
 
-    def _find(self, roots: tuple[Any, ...], names: tuple[str, ...]) -> None:
+    def look_again(self, roots: tuple[Any, ...], names: tuple[str, ...]) -> None:
+        """Looks again as find_more() does, before restore()."""
+        known, unread, namespaces = self._places, self.unread, self._namespaces
+        self._find(roots, names, _MAX_AGAIN)
+        lost = [path for path, place in self._places.items() if path not in known and place.namespace is None]
+        self.unread = tuple(dict.fromkeys((*unread, *self.unread, *lost)))
+        self._places = known | {path: place for path, place in self._places.items() if path not in lost}
+        self._namespaces = namespaces | self._namespaces
+
+    def _find(self, roots: tuple[Any, ...], names: tuple[str, ...], *max_objects: int) -> None:
         self.unread, self._places, self._namespaces = (), {}, {}
-        for path, thing in walk(roots, names):
+        for path, thing in walk(roots, names, *max_objects):
             if not issubclass(type(thing), _GENERATORS):
                 if (attributes := attributes_of(thing)) is not None:
                     self._namespaces[path] = attributes

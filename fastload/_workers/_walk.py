@@ -16,14 +16,14 @@ _MAX_OBJECTS = 20_000
 _PLAIN = (str, bytes, int, float, bool, complex, type(None), type, types.ModuleType)
 
 
-def walk(roots: tuple[Any, ...], names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+def walk(roots: tuple[Any, ...], names: tuple[str, ...], max_objects: int = _MAX_OBJECTS) -> Iterator[tuple[str, Any]]:
     """Yields (path, object) for each object that can be reached, nearest first and each once, without plain values.
 
-    Calls no method of the user's.
+    Calls no method of the user's. Ends after `max_objects`.
     """
     left = deque(zip(names, roots, strict=True))
     seen: dict[int, Any] = {}  # keeps the objects alive, so that no two of them have one address
-    while left and len(seen) < _MAX_OBJECTS:
+    while left and len(seen) < max_objects:
         path, thing = left.popleft()
         if type(thing) in _PLAIN or id(thing) in seen:
             continue

@@ -1,57 +1,58 @@
-"""Errors of a worker thread, worded as torch words the errors of a worker."""
+"""Errors of a worker, worded as torch words the errors of its worker processes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
 from torch._utils import ExceptionWrapper
 
 from fastload._errors import SampleError
 
 
-def as_worker_raises(error: BaseException, number: int) -> BaseException:
-    """Returns `error` with torch's words around its text, of the same type if the type can be made from a text.
+@dataclass
+class WorkerFailure:
+    """An exception in a worker, and torch's words for it.
 
-    The result is a new object with the attributes that user code gave `error`, which is its cause.
-    """
-    if isinstance(error, SampleError):
-        return error
-    return _raised(_in_words(error, number), error)
-
-
-class WorkerProblem:
-    """The reason that a worker can make no batch at all. Keeps no frames, since they would lead back to the worker.
-
-    Args:
-        error: The exception, for example of its worker_init_fn.
-        number: The worker's number.
+    Attributes:
+        error: The exception.
+        words: Its type and text with torch's words around it; None: it is raised as it is.
     """
 
-    def __init__(self, error: BaseException, number: int) -> None:
-        self._words = _in_words(error, number)
-        for each in _chain(error):
+    error: BaseException
+    words: Any
+
+    @classmethod
+    def of(cls, error: BaseException, where: str) -> WorkerFailure:
+        """Returns the failure; `where` names the worker. Keeps the traceback's frames, as `error` does."""
+        if isinstance(error, SampleError):
+            return cls(error, None)
+        return cls(error, ExceptionWrapper((type(error), error, error.__traceback__), where))  # type: ignore[no-untyped-call]
+
+    def drop_frames(self) -> None:
+        """Drops the frames of the error, which lead to the worker. Its text has the traceback."""
+        for each in _chain(self.error):
             each.__traceback__ = None
-        self._error = error
 
     def new_error(self) -> BaseException:
-        """Returns the error that is raised instead of a batch; a new object for each batch."""
-        return _raised(self._words, self._error)
+        """Returns the error to raise, of the same type if the type can be made from a text.
+
+        It is a new object with the attributes that user code gave the worker's exception, which is its cause.
+        """
+        return self.error if self.words is None else worded(self.words, self.error, vars(self.error))
 
 
-def _in_words(error: BaseException, number: int) -> ExceptionWrapper:
-    where = f"in DataLoader worker thread {number}"
-    return ExceptionWrapper((type(error), error, error.__traceback__), where)  # type: ignore[no-untyped-call]
-
-
-def _raised(words: ExceptionWrapper, error: BaseException) -> BaseException:
+def worded(words: ExceptionWrapper, cause: BaseException | None, attributes: dict[str, Any]) -> BaseException:
+    """Returns a new exception with torch's words, its cause, and these attributes if it has the type of the words."""
     try:
         words.reraise()  # type: ignore[no-untyped-call]
     except BaseException as raised:  # noqa: BLE001 - it is returned
-        worded = raised.with_traceback(None)
-    if type(worded) is type(error):
-        worded.__dict__.update(error.__dict__)
-    worded.__cause__ = error
-    return worded
+        error = raised.with_traceback(None)
+    if type(error) is words.exc_type:
+        error.__dict__.update(attributes)
+    error.__cause__ = cause
+    return error
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

@@ -37,9 +37,9 @@ class UserCode(NamedTuple):
         own = (None,) * 3 if samples is None else (samples.python_part, samples.transform, samples.target_transform)
         return (self.dataset, self.collate_fn, self.init_fn, *own)
 
-    def of_worker(self) -> UserCode:
-        """Returns the same objects with samples of a worker's own."""
-        return self if self.samples is None else self._replace(samples=replace(self.samples))
+    def of_worker(self, **more: Any) -> UserCode:
+        """Returns the same objects with samples of a worker's own, which have `more` as their attributes."""
+        return self if self.samples is None else self._replace(samples=replace(self.samples, **more))
 
 
 _NO_CODE = UserCode(None, list)

@@ -63,7 +63,7 @@ class LoaderThreads:
         running = [group for group in self._groups.all() if group.is_running]
         pending = [task for group in running for task in tuple(group.pending)]
         depth = sum(task.is_done for task in pending)
-        held = sum(group.memory.bytes_held for group in running)
+        held = sum(group.bytes_held for group in running)
         now = {"batches_in_flight": len(pending), "queue_depth": depth, "bytes_held": held}
         return {**self.counters.snapshot(), **now}
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
 from fastload._delivery._hand_over import Delivery
 from fastload._iteration._maker import MadeBatch
 from fastload._iteration.threads._counters import ThreadCounters
 from fastload._iteration.threads._task import Task
 from fastload._iteration.threads._worker_group import WorkerGroup
 from fastload._quarantine._failure import Account
-from fastload._workers._inherited import without_inference
 
 
 class PythonBatch(MadeBatch):
@@ -74,9 +71,7 @@ class TaskBatch(PythonBatch):
             return
         if not self._is_open:
             self._raise_error(task)
-            batch = task.batch
-            if group.thread_state.is_inference and not torch.is_inference_mode_enabled():
-                batch = without_inference(batch)
+            batch = group.received(task)
             with delivery.naming(batch, self.number):
                 group.order.take_over(batch, task.mark)
             self.batch, self._is_open = batch, True

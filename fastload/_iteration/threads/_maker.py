@@ -17,6 +17,7 @@ from fastload._iteration.threads._pinning import pin_of
 from fastload._iteration.threads._resume_point import resume_points
 from fastload._iteration.threads._snapshot_log import SnapshotLog
 from fastload._iteration.threads._task import Task
+from fastload._iteration.threads._thread_group import ThreadGroup
 from fastload._iteration.threads._thread_plan import ThreadPlan
 from fastload._iteration.threads._worker import WorkerPlan, setter_of_current_device
 from fastload._iteration.threads._worker_group import WorkerGroup
@@ -47,9 +48,16 @@ class WorkerMaker:
         self._done: Task | None = None  # the task that is taken and not yet released
 
     def start(self, values: TorchValues) -> None:
+        self._timeout_seconds = values.timeout_seconds
+        group = self._group = self._new_group(values)
+        self.threads = group.threads
+        self._end = _native.CallsAtDrop(group.end_calls)
+        self._loader_threads.add(group)
+        group.start()
+
+    def _new_group(self, values: TorchValues) -> WorkerGroup:
         plan, setup = self._plan, self._setup
         pin = pin_of(setup.delivery, values)
-        self._timeout_seconds = values.timeout_seconds
         worker_plan = WorkerPlan(
             fetch=plan.fetch,
             num_workers=setup.num_threads,
@@ -65,12 +73,7 @@ class WorkerMaker:
         if is_copied:
             self._loader_threads.look_at_globals(plan.code)
         objects = make_worker_objects(plan.code, setup.num_threads, copied=is_copied)
-        group = WorkerGroup(worker_plan, objects, in_order=setup.is_in_order, max_batches=setup.max_batches)
-        self._group = group
-        self.threads = group.threads
-        self._end = _native.CallsAtDrop(group.stop.end_calls)
-        self._loader_threads.add(group)
-        group.start()
+        return ThreadGroup(worker_plan, objects, in_order=setup.is_in_order, max_batches=setup.max_batches)
 
     def begin_epoch(self, start: EpochStart) -> None:
         setup, resumed = self._setup, start.resumed
@@ -120,7 +123,7 @@ class WorkerMaker:
     def take(self) -> MadeBatch | None:
         if not self._group.pending:
             if not self._setup.is_persistent:
-                self._group.signal_end()
+                self._group.end()
             return None
         task = self._done = self._group.wait(self._timeout_seconds)
         return TaskBatch(self._loader_threads.counters, functools.partial(self._forget, task), task, self._group)

@@ -9,6 +9,7 @@ from fastload._delivery._thread_order import Mark
 from fastload._iteration._maker import Request
 from fastload._iteration.threads._worker_draws import GeneratorSnapshot
 from fastload._quarantine._failure import Account
+from fastload._workers._worker_error import WorkerFailure
 
 
 class AbandonedError(BaseException):
@@ -58,6 +59,12 @@ class Task:
         self.is_end_of_stream = is_end_of_stream
         self.is_done = True
         self._wake()
+
+    def fail(
+        self, failure: WorkerFailure, *, account: Account | None = None, snapshot: GeneratorSnapshot | None = None
+    ) -> None:
+        """Finishes the task with the error of a worker."""
+        self.finish(error=failure.new_error(), account=account, snapshot=snapshot)
 
     def take_error(self) -> BaseException | None:
         """Returns, once, the error that came instead of the batch."""

@@ -39,7 +39,7 @@ from fastload._workers._generators import WorkerGenerators
 from fastload._workers._inherited import ThreadState, own_context
 from fastload._workers._random_stream import RandomStream, SampleStream
 from fastload._workers._torch_globals import WorkerGlobals, set_worker_globals
-from fastload._workers._worker_error import WorkerProblem, as_worker_raises
+from fastload._workers._worker_error import WorkerFailure
 from fastload._workers._worker_objects import WorkerObjects
 from fastload._workers._working_directory import keep_working_directory
 
@@ -86,6 +86,7 @@ class StopSignal:
     def __init__(self, num_threads: int) -> None:
         self.owner_pid = os.getpid()
         self._ends: list[bool] = []  # not empty: the threads were told to end
+        self.is_abandoned = functools.partial(bool, self._ends)  # is_ending in one C call, for each sample
         self.changed: queue.SimpleQueue[None] = queue.SimpleQueue()  # gets an item when a task is done and at the end
         self.tasks: list[queue.SimpleQueue[Task | WorkerStart | None]] = [
             queue.SimpleQueue() for _ in range(num_threads)
@@ -117,14 +118,21 @@ class Worker:
         number: From 0.
         own: The worker's objects, and the generators that they hold.
         is_abandoned: Returns whether the worker's batches are not wanted any more.
+        memory: The memory of its batches; None: its part of the plan's.
     """
 
-    def __init__(self, plan: WorkerPlan, number: int, own: WorkerObjects, is_abandoned: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        plan: WorkerPlan,
+        number: int,
+        own: WorkerObjects,
+        is_abandoned: Callable[[], bool],
+        memory: WorkerMemory | None = None,
+    ) -> None:
         self.number = number
-        self.is_active = True  # its stream has not ended
         self.context = own_context()
-        self.generators = WorkerGenerators(plan.base_seed, number)
-        self._memory = WorkerMemory(plan.memory)
+        self.generators = self._new_generators(plan.base_seed, number)
+        self._memory = memory or WorkerMemory(plan.memory)
         self.globals = WorkerGlobals.of(
             self.generators, plan.num_workers, dataset=own.code.dataset, memory=self._memory
         )
@@ -134,21 +142,34 @@ class Worker:
         self._own = own
         self._is_group_ending = is_abandoned
         self._images = ImageTally()
-        self._problem: WorkerProblem | None = None  # the reason why no batch can be made
-        self._draws = WorkerDraws(self.generators, own, keeps_held=own.is_copied) if plan.is_in_order else None
+        self._problem: WorkerFailure | None = None  # the reason why no batch can be made
+        self._draws = self._new_draws() if plan.is_in_order else None
         self._position: WorkerPosition | None = None
         self._state_error: StateError | None = None
+
+    _where = "in DataLoader worker thread"
+
+    def _new_generators(self, base_seed: int, number: int) -> WorkerGenerators:
+        return WorkerGenerators(base_seed, number)
+
+    def _new_draws(self) -> WorkerDraws:
+        return WorkerDraws(self.generators, self._own, keeps_held=self._own.is_copied)
+
+    def _enter(self, until_end: contextlib.ExitStack) -> None:
+        """Gives the worker's thread what a worker process has for itself."""
+        if self._plan.set_device is not None:
+            self._plan.set_device()
+        until_end.enter_context(_event_loop())
+        until_end.enter_context(exchanged())
+        if self._plan.fetch.native_images:
+            until_end.enter_context(native_images(self._images))
 
     def prepare(self, until_end: contextlib.ExitStack) -> None:
         """Sets the thread up. Call it first, in the thread; `until_end` undoes the changes when the thread ends."""
         plan = self._plan
         try:
-            if plan.set_device is not None:
-                plan.set_device()
-            until_end.enter_context(_event_loop())
-            until_end.enter_context(exchanged())
+            self._enter(until_end)
             if plan.fetch.native_images:
-                until_end.enter_context(native_images(self._images))
                 until_end.enter_context(keeping(plan.fetch.cache))
                 until_end.enter_context(batch_rows(BatchRows(self._memory.buffer)))
             self._own.enter()
@@ -164,8 +185,14 @@ class Worker:
                 else:
                     self._draws.begin(resume_point.saved, resume_point.field)
                 self._position = WorkerPosition(self._draws, fetcher)
-        except BaseException as error:  # noqa: BLE001 - a thread has no caller
+        except BaseException as error:
+            if not self._goes_on_after(error):
+                raise
             self._fail(error)
+
+    def _goes_on_after(self, error: BaseException) -> bool:
+        """Returns whether an error of the user's code goes with the batch. A thread has no caller to raise it in."""
+        return True
 
     @property
     def _resume_point(self) -> ResumePoint | None:
@@ -173,7 +200,8 @@ class Worker:
 
     def _fail(self, error: BaseException) -> None:
         """Makes every later batch fail with `error`."""
-        self._problem = WorkerProblem(error, self.number)
+        self._problem = self._failure_of(error)
+        self._problem.drop_frames()
         if isinstance(error, StateError):
             self._state_error = StateError(error.field, error.problem, error.next_step)
 
@@ -189,7 +217,9 @@ class Worker:
                     resume_point = self._resume_point if start.epoch == 1 else None
                     snapshot = self._position.begin_epoch(start.key, start.epoch, resume_point)
                 is_stateful = self._own.fetcher.is_stateful
-        except BaseException as error:  # noqa: BLE001 - a thread has no caller
+        except BaseException as error:
+            if not self._goes_on_after(error):
+                raise
             self._fail(error)
         finally:
             start.finish(snapshot, self._state_error, is_stateful=is_stateful)
@@ -202,7 +232,7 @@ class Worker:
     def make(self, task: Task) -> None:
         """Finishes the task, with a batch or with the error that came instead."""
         if self._problem is not None:
-            task.finish(error=self._problem.new_error())
+            task.fail(self._problem)
             return
         try:
             self._plan.order.enter()
@@ -222,12 +252,17 @@ class Worker:
             pass
         except EndOfStreamError:
             task.finish(snapshot=self._snapshot_after(task, is_end=True), is_end_of_stream=True)
-        except BaseException as error:  # noqa: BLE001 - a thread has no caller; the error goes with the batch
-            words, account = as_worker_raises(error, task.worker_id), self._own.fetcher.take_account()
-            task.finish(error=words, account=account, snapshot=self._snapshot_after(task))
-            del words
+        except BaseException as error:
+            if not self._goes_on_after(error):
+                raise
+            failure, account = self._failure_of(error), self._own.fetcher.take_account()
+            task.fail(failure, account=account, snapshot=self._snapshot_after(task))
+            del failure
         finally:
             del task  # its error refers to this frame
+
+    def _failure_of(self, error: BaseException) -> WorkerFailure:
+        return WorkerFailure.of(error, f"{self._where} {self.number}")
 
     def _snapshot_after(self, task: Task, *, is_end: bool = False) -> GeneratorSnapshot | None:
         """Returns the worker's position after the task; None: no state may begin there."""

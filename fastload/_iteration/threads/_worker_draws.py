@@ -69,15 +69,22 @@ class WorkerDraws:
         own: The worker's objects.
         keeps_held: Whether the generators that these objects hold belong to the worker, too.
         is_program: Whether the three generators are the program's, which no state sets.
+        held: The generators that the objects hold, if they were looked for before.
     """
 
     def __init__(
-        self, generators: Generators, own: WorkerObjects, *, keeps_held: bool, is_program: bool = False
+        self,
+        generators: Generators,
+        own: WorkerObjects,
+        *,
+        keeps_held: bool,
+        is_program: bool = False,
+        held: HeldGenerators | None = None,
     ) -> None:
         self._generators = generators
         self._own = own
         self._keeps_held, self._is_program = keeps_held, is_program
-        self._held: HeldGenerators | None = None
+        self._held = held
         self._has_looked_again = False
 
     @property
@@ -95,7 +102,9 @@ class WorkerDraws:
         """
         code = self._own.code
         may_hold = saved is not None or code.init_fn is not None or self._own.generators or not self._own.is_copied
-        if self._keeps_held and may_hold:
+        if self._held is not None and code.init_fn is not None:
+            self._held.look_again(code.roots, NAMES)
+        elif self._keeps_held and may_hold and self._held is None:
             self._held = HeldGenerators(code.roots, NAMES)
         if saved is None:
             return
@@ -178,6 +187,15 @@ class WorkerStart:
             self._snapshot, self._error, self.is_stateful, self._is_done = snapshot, error, is_stateful, True
             self._worker = None
             self._done.put(None)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the worker has reported, or its thread or process has ended."""
+        return self._is_done
+
+    def report(self) -> tuple[GeneratorSnapshot | None, StateError | None, bool]:
+        """Returns the arguments of finish()."""
+        return self._snapshot, self._error, self.is_stateful
 
     def wait(self, timeout_seconds: float) -> GeneratorSnapshot:
         """Waits for the worker's position and returns it. With 0 the wait has no limit.

@@ -1,76 +1,54 @@
-"""Threads of this process instead of torch's worker processes: worker k mod N makes batch k."""
+"""The workers of an iteration, threads or processes: worker k mod N makes batch k."""
 
 from __future__ import annotations
 
-import functools
-import os
-import queue
+from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
 
-import torch
-
+from fastload._delivery._thread_order import DeviceOrder
 from fastload._errors import LoaderClosedError
 from fastload._iteration._maker import Request
 from fastload._iteration.threads._task import Task
-from fastload._iteration.threads._worker import StopSignal, Worker, WorkerPlan, WorkerThread, num_threads_is_of_thread
 from fastload._iteration.threads._worker_draws import WorkerStart
-from fastload._process._exit import EXIT_JOIN_SECONDS, exit_state, join_threads, start_threads
-from fastload._workers._inherited import ThreadState
+from fastload._process._exit import exit_state
 from fastload._workers._random_stream import RandomKey
-from fastload._workers._worker_objects import WorkerObjects
-
-# Note [no locks between threads]
-# Finalizers run in any thread at any allocation, so a finalizer that waits for a lock may wait for its own thread.
-# Therefore close(), finalizers and threads share only SimpleQueues, whose put() never waits, and plain attributes that
-# are set once.
 
 
-class WorkerGroup:
-    """The threads of one iterator, and the batches that were requested from them.
+class WorkerGroup(ABC):
+    """The workers of one iterator, and the batches that were requested from them.
 
     Args:
-        plan: The settings and objects that the workers share.
-        objects: The objects of each worker.
+        num_workers: At least 1.
         in_order: False: the batch that is done first is the next one.
         max_batches: The most batches in flight; without order, this number is shared among the workers.
+
+    Attributes:
+        order: The order of work on a device.
+        pending: The batches in flight, in the order in which they are delivered.
+        starts: The starts of the epoch, one for each worker.
+        threads: The workers' threads or processes, as torch's iterators have them.
+        end_calls: C calls that tell the workers to end: Note [drops].
     """
 
-    def __init__(self, plan: WorkerPlan, objects: list[WorkerObjects], *, in_order: bool, max_batches: int) -> None:
-        stop = StopSignal(plan.num_workers)
-        self.stop = stop
-        self.order = plan.order
-        self.memory = plan.memory
-        self.pending: deque[Task] = deque()  # in the order in which they are delivered
-        self.thread_state = ThreadState()
+    threads: Sequence[Any]
+    end_calls: tuple[Callable[[], Any], ...]
+
+    def __init__(self, num_workers: int, order: DeviceOrder, *, in_order: bool, max_batches: int) -> None:
+        self.order = order
+        self.pending: deque[Task] = deque()
+        self.starts: list[WorkerStart] = []
         self._in_order = in_order
         self._max_batches = max_batches
+        self._is_active = [True] * num_workers  # the worker's stream has not ended
         self._next_worker = 0
         self._submitted: Task | None = None  # last, and an interrupt may have left it unfinished
         self._epoch = 0
-        self._ready: queue.SimpleQueue[None] = queue.SimpleQueue()
-        report_ready = functools.partial(self._ready.put, None)
-        self._workers = [Worker(plan, number, own, lambda: stop.is_ending) for number, own in enumerate(objects)]
-        self.starts: list[WorkerStart] = []  # of the epoch, one for each worker
-        self.threads = [WorkerThread(stop, worker, self.thread_state, report_ready) for worker in self._workers]
 
+    @abstractmethod
     def start(self) -> None:
-        """Starts all threads, or leaves none if one fails.
-
-        Raises:
-            ThreadStartError: The system refuses to start a thread.
-        """
-        num_torch_threads = torch.get_num_threads()
-        try:
-            start_threads(self.threads)
-            for _ in self.threads:
-                self._ready.get()
-        except BaseException:
-            self.close()
-            raise
-        finally:
-            if num_threads_is_of_thread():
-                # Threads of other code begin with the number that was set last anywhere: it must not be our threads' 1.
-                torch.set_num_threads(num_torch_threads)
+        """Starts all workers, or leaves none if one fails."""
 
     def restart_order(self, key: RandomKey, first_worker: int = 0) -> None:
         """Begins an epoch; `first_worker` makes the next batch. Batches in flight are made, but not delivered."""
@@ -79,31 +57,31 @@ class WorkerGroup:
         self._next_worker = first_worker
         self._epoch += 1
         self.order.begin()  # before the data set is asked for an iterator, which may queue work on the device
-        self._begin_epoch(key)
-        for worker in self._workers:
-            worker.is_active = True
+        self.starts = self._begin_epoch(key)
+        self._is_active = [True] * len(self._is_active)
 
-    def _begin_epoch(self, key: RandomKey) -> None:
-        """Asks each thread to begin the epoch and to report its position then."""
-        self.starts = [WorkerStart(key, self._epoch, worker) for worker in self._workers]
-        for tasks, start in zip(self.stop.tasks, self.starts, strict=True):
-            tasks.put(start)
-        if self.is_ending:  # the threads may have ended before
-            for start in self.starts:
-                start.finish(None)
+    @abstractmethod
+    def _begin_epoch(self, key: RandomKey) -> list[WorkerStart]:
+        """Asks each worker to begin the epoch and to report its position then."""
 
     @property
+    @abstractmethod
     def is_running(self) -> bool:
-        """Whether the threads belong to this process and were not told to end."""
-        return os.getpid() == self.stop.owner_pid and not self.is_ending
+        """Whether the workers belong to this process and were not told to end."""
 
     @property
+    @abstractmethod
     def is_ending(self) -> bool:
-        return self.stop.is_ending
+        """Whether the workers were told to end."""
+
+    @property
+    @abstractmethod
+    def bytes_held(self) -> int:
+        """The memory that is kept for batches, in bytes."""
 
     @property
     def has_active_worker(self) -> bool:
-        return any(worker.is_active for worker in self._workers)
+        return any(self._is_active)
 
     def submit(self, request: Request, done: Task | None, *, is_asked: bool) -> bool:
         """Requests a batch from the next worker; returns False if no active worker may get one more request now.
@@ -121,14 +99,20 @@ class WorkerGroup:
             worker = self._worker_in_turn(done)
             if worker is None:
                 return False
-            wake = functools.partial(self.stop.changed.put, None)
-            task = Task(request, is_asked=is_asked, epoch=self._epoch, worker_id=worker.number, wake=wake)
+            task = self._new_task(request, worker, is_asked=is_asked)
             self._submitted = task
-        self.stop.tasks[task.worker_id].put(task)
-        self._next_worker = (task.worker_id + 1) % len(self._workers)
+        self._send(task)
+        self._next_worker = (task.worker_id + 1) % len(self._is_active)
         if not (self.pending and self.pending[-1] is task):
             self.pending.append(task)
         return True
+
+    @abstractmethod
+    def _new_task(self, request: Request, worker: int, *, is_asked: bool) -> Task: ...
+
+    @abstractmethod
+    def _send(self, task: Task) -> None:
+        """Gives its worker the task. May be repeated: the worker makes a batch of it once."""
 
     def wait(self, timeout_seconds: float) -> Task:
         """Waits for the next finished task and returns it; the task stays pending until it is removed.
@@ -139,16 +123,18 @@ class WorkerGroup:
         Raises:
             RuntimeError: No batch was done for `timeout_seconds`, the next one or another, as torch counts it; the
                 batch is still pending.
-            LoaderClosedError: The threads were told to end.
+            LoaderClosedError: The workers were told to end.
         """
         while (task := self._next_done()) is None:
-            try:
-                self.stop.changed.get(timeout=timeout_seconds or None)
-            except queue.Empty:
-                raise RuntimeError(f"DataLoader timed out after {timeout_seconds} seconds") from None
+            if not self._wait_for_change(timeout_seconds):
+                raise RuntimeError(f"DataLoader timed out after {timeout_seconds} seconds")
         if task.is_end_of_stream:
-            self._workers[task.worker_id].is_active = False
+            self._is_active[task.worker_id] = False
         return task
+
+    @abstractmethod
+    def _wait_for_change(self, timeout_seconds: float) -> bool:
+        """Waits until a task is done or the workers are told to end; returns False if that takes too long."""
 
     @property
     def has_next(self) -> bool:
@@ -156,27 +142,34 @@ class WorkerGroup:
         task = None if self.is_ending else self._next_done()
         return task is not None and not task.is_end_of_stream
 
+    def received(self, task: Task) -> Any:
+        """Returns the batch of a finished task. May be repeated until the task is let go."""
+        return task.batch
+
+    @abstractmethod
     def signal_end(self) -> None:
-        """Tells the threads to end after their current samples, and wakes a wait for a batch. Returns at once."""
-        self.stop.signal_end()
+        """Tells the workers to end after their current samples, and wakes a wait for a batch. Returns at once."""
 
-    def close(self) -> None:
-        """Ends the threads and waits for them, at most a second. Never call it from a finalizer."""
+    def end(self) -> None:
+        """Ends the workers after all batches of a last epoch."""
         self.signal_end()
-        if os.getpid() == self.stop.owner_pid:
-            join_threads(self.threads, EXIT_JOIN_SECONDS)
 
-    def _worker_in_turn(self, done: Task | None) -> Worker | None:
-        """Returns the worker of the next batch by torch's rule; None: there is none.
+    @abstractmethod
+    def close(self) -> None:
+        """Ends the workers and waits for them for some time. Never call it from a finalizer."""
+
+    def _worker_in_turn(self, done: Task | None) -> int | None:
+        """Returns the number of the next batch's worker by torch's rule; None: there is none.
 
         This is the next active worker or, without order, the next one whose share of batches is not full.
         """
-        workers = self._workers[self._next_worker :] + self._workers[: self._next_worker]
-        active = [worker for worker in workers if worker.is_active]
+        num_workers = len(self._is_active)
+        in_turn = [(self._next_worker + step) % num_workers for step in range(num_workers)]
+        active = [worker for worker in in_turn if self._is_active[worker]]
         if self._in_order:
             return active[0] if active else None
         asked = [task.worker_id for task in self.pending if task is not done]
-        return next((one for one in active if asked.count(one.number) < self._max_batches // len(active)), None)
+        return next((worker for worker in active if asked.count(worker) < self._max_batches // len(active)), None)
 
     def _next_done(self) -> Task | None:
         if self.is_ending:

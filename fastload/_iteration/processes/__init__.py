@@ -1,0 +1,1 @@
+"""Batches made by worker processes that run the user's Python, as torch's do."""

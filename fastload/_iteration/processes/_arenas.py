@@ -1,0 +1,139 @@
+"""The arenas of workers: memory of a process that its parent maps, too, and copies batches out of."""
+
+from __future__ import annotations
+
+import os
+from multiprocessing import reduction
+from typing import Any
+
+import torch
+
+from fastload import _native
+from fastload._iteration.processes._packing import Part
+from fastload._process._exit import LiveObjects
+from fastload._workers._collate_memory import CollateMemory, WorkerMemory
+
+# Smaller memory is sent with its message.
+_MIN_BYTES = 1 << 16
+
+# The arenas of this process. A forked child needs their mappings alone.
+_arenas: LiveObjects[_native.Arena] = LiveObjects()
+
+
+def _close_descriptors() -> None:
+    for arena in _arenas.all():
+        arena.close_descriptor()
+
+
+os.register_at_fork(after_in_child=_close_descriptors)
+
+
+class SharedArena:
+    """An arena that a process may be given, forked or spawned.
+
+    Attributes:
+        arena: The arena; None: there is no memory to map, and batches go through the connection.
+    """
+
+    def __init__(self) -> None:
+        self.arena: _native.Arena | None = None
+        try:
+            self.arena = _native.Arena()
+        except OSError:
+            return
+        _arenas.add(self.arena)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        arena = self.arena
+        if arena is None or arena.descriptor is None:
+            return _from_descriptor, (None, 0, 0)
+        return _from_descriptor, (reduction.DupFd(arena.descriptor), arena.num_slots, arena.slot_bytes)
+
+    def close_descriptor(self) -> None:
+        if self.arena is not None:
+            self.arena.close_descriptor()
+
+    def release(self) -> None:
+        """Frees the memory of a worker that is dead."""
+        if self.arena is not None:
+            self.arena.release()
+
+
+def _from_descriptor(duplicate: Any, num_slots: int, slot_bytes: int) -> SharedArena:
+    made = SharedArena.__new__(SharedArena)
+    made.arena = None
+    if duplicate is not None:
+        descriptor = duplicate.detach()
+        try:
+            made.arena = _native.Arena.from_descriptor(descriptor, num_slots, slot_bytes)
+        except OSError:
+            pass
+        finally:
+            os.close(descriptor)
+    return made
+
+
+class SlotMemory(WorkerMemory):
+    """The memory of a worker's batches: the slot of the batch, and memory of its own for the rest.
+
+    Args:
+        arena: The worker's arena.
+        memory: Memory for batches that are in no slot.
+    """
+
+    def __init__(self, arena: SharedArena, memory: CollateMemory) -> None:
+        super().__init__(memory)
+        self._slots = None if arena.arena is None else _native.ArenaSlots(arena.arena)
+        self._slot_of: dict[int, int] = {}  # by the key of the answer that lies in it
+
+    def set_free(self, keys: list[int]) -> None:
+        """Frees the slots of answers that the parent has copied; `keys` may have some of them twice."""
+        slots = [self._slot_of.pop(key) for key in keys if key in self._slot_of]
+        if self._slots is not None and slots:
+            self._slots.set_free(slots)
+
+    def begin_batch(self) -> None:
+        super().begin_batch()
+        if self._slots is not None:
+            self._slots.begin_batch()
+
+    def end_batch(self, key: int) -> None:
+        """Ends the batch of request `key`, whose answer may lie in a slot."""
+        if self._slots is not None and (slot := self._slots.end_batch()) is not None:
+            self._slot_of[key] = slot
+
+    def buffer(self, size: int) -> _native.HostBuffer | None:
+        in_slot = None if self._slots is None or size < _MIN_BYTES else self._slots.allocate(size)
+        return super().buffer(size) if in_slot is None else in_slot
+
+    def placed(self, part: Part) -> tuple[int, int] | None:
+        """Returns the slot and the offset of memory that is sent; None: it goes with the message."""
+        if self._slots is None or part.nbytes < _MIN_BYTES:
+            return None
+        return self._slots.find(part.address, part.nbytes) or self._slots.append(part.address, part.nbytes)
+
+    def release(self) -> None:
+        """Frees the memory at the worker's end."""
+        if self._slots is not None:
+            self._slots.release()
+
+
+def storage_of(
+    part: bytes | tuple[int, int, int], number: int, arena: SharedArena, memory: CollateMemory
+) -> torch.UntypedStorage:
+    """Returns a part of a batch in memory of its own.
+
+    Args:
+        part: Its bytes, or the slot, offset and size of where it lies in the arena.
+        number: Its number in the batch.
+        memory: Memory for large parts.
+    """
+    if isinstance(part, bytes):
+        if not part:
+            return torch.UntypedStorage(0)  # type: ignore[no-untyped-call]
+        return torch.frombuffer(bytearray(part), dtype=torch.uint8).untyped_storage()
+    slot, offset, size = part
+    assert arena.arena is not None, "a part lies in it"
+    buffer = memory.allocate(number, size)
+    arena.arena.copy_out(slot, offset, buffer.address, size)
+    return torch.frombuffer(buffer, dtype=torch.uint8).untyped_storage()

@@ -1,0 +1,263 @@
+"""The part of a worker that runs in its process: it takes requests and answers each with a batch or an error."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import random
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+import torch
+import torch.multiprocessing
+from torch.utils.data._utils import signal_handling, worker
+
+from fastload import _native
+from fastload._delivery._thread_order import DeviceOrder
+from fastload._images._opener import decode_natively
+from fastload._iteration._maker import Request
+from fastload._iteration.processes._arenas import SharedArena, SlotMemory
+from fastload._iteration.processes._messages import Answer, Begun, Lost, Sender, packed_batch, packed_failure
+from fastload._iteration.processes._snapshots import parts_of_error
+from fastload._iteration.threads._counters import ThreadCounters
+from fastload._iteration.threads._fetcher import FetchPlan
+from fastload._iteration.threads._resume_point import ResumePoint
+from fastload._iteration.threads._task import Task
+from fastload._iteration.threads._worker import Worker, WorkerPlan
+from fastload._iteration.threads._worker_draws import WorkerDraws, WorkerStart
+from fastload._workers._collate_memory import CollateMemory
+from fastload._workers._generators import WorkerGenerators
+from fastload._workers._places import HeldGenerators
+from fastload._workers._random_stream import RandomStream, SampleStream
+from fastload._workers._seeding import seed_numpy
+from fastload._workers._torch_globals import set_worker_globals
+from fastload._workers._worker_error import WorkerFailure
+from fastload._workers._worker_objects import NAMES, UserCode, WorkerObjects
+
+# How often a worker without work looks whether its parent still lives.
+_WATCH_SECONDS = 2.0
+_LAST_WORDS_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class ChildPlan:
+    """Everything that the worker processes of an iterator get from it. Can be pickled if the user's code can.
+
+    Attributes:
+        code: The user's code.
+        held: The generators that it holds, if forked workers have the objects that they were found in.
+        make_fetch_plan: Makes the way in which batches are made, with the process's counters and cache.
+        make_cache: Makes the process's cache of decoded images.
+        num_workers: At least 1.
+        base_seed: The iteration's base seed.
+        is_in_order: Whether a batch depends on the batches that its worker made before.
+        resume_point: The resume point of each worker; None: nothing is resumed.
+        max_batches: The most batches in flight.
+        parent_pid: The process that the batches are for.
+    """
+
+    code: UserCode
+    held: HeldGenerators | None
+    make_fetch_plan: Callable[..., FetchPlan]
+    make_cache: Callable[[], _native.DecodeCache | None]
+    num_workers: int
+    base_seed: int
+    is_in_order: bool
+    resume_point: tuple[ResumePoint, ...] | None
+    max_batches: int
+    parent_pid: int
+
+
+class ProcessGenerators(WorkerGenerators):
+    """The process's own generators, seeded as the installed torch seeds them in its worker processes."""
+
+    def __init__(self, base_seed: int, worker_id: int) -> None:
+        self.worker_id, self.worker_seed = worker_id, base_seed + worker_id
+        self.counter = (0, 0, 0, 0)
+        _native.ThreadGenerators.__init__(self, random._inst, np.random.mtrand._rand, torch.default_generator)
+        random.seed(self.worker_seed)
+        torch.manual_seed(self.worker_seed)
+        seed_numpy(self.numpy, worker._generate_state(base_seed, worker_id))  # type: ignore[no-untyped-call]
+
+
+class ProcessWorker(Worker):
+    """A worker in the main thread of its process, which is all its own; see Worker.
+
+    Args:
+        held: The generators that its objects hold.
+        memory: The memory of its batches.
+    """
+
+    _where = "in DataLoader worker process"
+
+    def __init__(
+        self,
+        plan: WorkerPlan,
+        number: int,
+        code: UserCode,
+        held: HeldGenerators,
+        memory: SlotMemory,
+        should_stop: Callable[[], bool],
+    ) -> None:
+        self._held = held
+        super().__init__(plan, number, WorkerObjects(code, None), should_stop, memory)
+        worker._worker_info = self.globals.info
+        set_worker_globals(self.globals)
+
+    def _new_generators(self, base_seed: int, number: int) -> WorkerGenerators:
+        return ProcessGenerators(base_seed, number)
+
+    def _new_draws(self) -> WorkerDraws:
+        return WorkerDraws(self.generators, self._own, keeps_held=True, held=self._held)
+
+    def _enter(self, until_end: contextlib.ExitStack) -> None:
+        if self._plan.fetch.native_images:
+            decode_natively(self._images)  # in all threads that the user's code may have
+
+    def _make_stream(self) -> RandomStream:
+        if self._plan.fetch.rng == "sample":
+            return SampleStream(self._plan.fetch.naming, self.generators, self._held.generators)
+        return RandomStream(None)
+
+    def _goes_on_after(self, error: BaseException) -> bool:
+        return isinstance(error, Exception)
+
+    def _is_abandoned(self) -> bool:
+        return self._is_group_ending()
+
+
+class _AnswerTask(Task):
+    """A request in its worker. It keeps the failure itself, which is sent in parts."""
+
+    failure: WorkerFailure | None = None
+
+    def fail(self, failure: WorkerFailure, **more: Any) -> None:
+        self.failure = failure
+        self.finish(**more)
+
+
+def run_worker(plan: ChildPlan, number: int, connection: Connection, arena: SharedArena, is_ending: Any) -> None:
+    """Works until the parent ends it or is gone. Runs in the main thread of the worker's process.
+
+    Args:
+        plan: The settings and objects that the workers share.
+        number: From 0.
+        connection: The worker's end of its connection.
+        arena: The worker's arena.
+        is_ending: A shared array of one byte, not 0 if the workers were told to end.
+    """
+    # Ctrl-C is the parent's. The parent has blocked it since before this process began.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    signal_handling._set_worker_signal_handlers()  # type: ignore[attr-defined]
+    torch.multiprocessing._set_thread_name("pt_data_worker")
+    torch.set_num_threads(1)
+    socket = _native.MessageSocket(os.dup(connection.fileno()))
+    connection.close()
+    process = _Process(plan, number, socket, arena, is_ending)
+    try:
+        process.run()
+    except BaseException as error:
+        process.say_last_words(error)
+        if not isinstance(error, KeyboardInterrupt):  # torch's workers end without a word, too
+            raise
+
+
+class _Process:
+    def __init__(
+        self, plan: ChildPlan, number: int, socket: _native.MessageSocket, arena: SharedArena, is_ending: Any
+    ) -> None:
+        self._plan, self._number, self._socket, self._is_ending = plan, number, socket, is_ending
+        self._memory = SlotMemory(arena, CollateMemory(plan.max_batches))
+        self._sender = Sender(socket)
+        self._counters = ThreadCounters()
+        self._last_key = -1
+
+    def run(self) -> None:
+        plan = self._plan
+        cache = plan.make_cache()
+        worker_plan = WorkerPlan(
+            fetch=plan.make_fetch_plan(counters=self._counters, lock=None, cache=cache),
+            num_workers=plan.num_workers,
+            base_seed=plan.base_seed,
+            pin=None,
+            order=DeviceOrder(),
+            set_device=None,
+            memory=CollateMemory(0),  # not used: the worker has its slots
+            is_in_order=plan.is_in_order,
+            resume_point=plan.resume_point,
+        )
+        code = plan.code.of_worker(cache=cache, lock=None)
+        held = plan.held or HeldGenerators(code.roots, NAMES)
+        of_process = ProcessWorker(worker_plan, self._number, code, held, self._memory, self._should_stop)
+        with contextlib.ExitStack() as until_end:
+            of_process.prepare(until_end)
+            for message in self._messages():
+                if isinstance(message, WorkerStart):
+                    of_process.begin_epoch(message)
+                    self._report(message)
+                elif not self._is_ending[0]:
+                    self._answer(of_process, *message)
+        self._memory.release()
+
+    def _messages(self) -> Iterator[Any]:
+        """Yields a WorkerStart, or a batch's request and its arguments, until there will be no more."""
+        while True:
+            while (first := self._socket.first()) is None:
+                if self._socket.has_ended or self._is_ending[0] or os.getppid() != self._plan.parent_pid:
+                    return
+                _native.wait_for_message([self._socket], _WATCH_SECONDS)
+            number, data = first
+            self._socket.drop(number)
+            if not data:  # the parent has ended the iteration
+                return
+            kind, *values = pickle.loads(data)
+            if kind == "begin":
+                yield WorkerStart(*values)
+            elif values[0] > self._last_key:  # an interrupt of the parent may have come between sending and noting it
+                self._last_key = values[0]
+                yield values
+
+    def _should_stop(self) -> bool:
+        """Returns whether batches are not wanted any more. Called between samples; sends the rest of an answer."""
+        self._socket.flush()
+        return bool(self._is_ending[0])
+
+    def _report(self, start: WorkerStart) -> None:
+        snapshot, error, is_stateful = start.report()
+        parts = None if error is None else parts_of_error(error)
+        self._sender.send(Begun(start.epoch, self._sender.message_of(snapshot), parts, is_stateful, self._take()))
+
+    def _answer(
+        self, of_process: ProcessWorker, key: int, request: Request, is_asked: bool, epoch: int, copied: list[int]
+    ) -> None:
+        self._memory.set_free(copied)
+        task = _AnswerTask(request, is_asked=is_asked, epoch=epoch, worker_id=self._number, wake=lambda: None)
+        of_process.make(task)
+        if not task.is_done:  # abandoned
+            return
+        where = f"in DataLoader worker process {self._number}"
+        if task.failure is not None:
+            packed = packed_failure(task.failure)
+        elif task.is_end_of_stream:
+            packed = None
+        else:
+            packed = packed_batch(task.batch, where, self._memory)
+        self._memory.end_batch(key)
+        snapshot = self._sender.message_of(task.snapshot)
+        self._sender.send(Answer(key, packed, task.is_end_of_stream, task.account, snapshot, self._take()))
+
+    def _take(self) -> dict[str, Any]:
+        taken, self._counters._counters = self._counters._counters, {}
+        return taken
+
+    def say_last_words(self, error: BaseException) -> None:
+        """Tells the parent why the process ends."""
+        with contextlib.suppress(Exception):
+            self._sender.send(Lost(f"{type(error).__name__}: {error}"))
+            _native.wait_for_message([self._socket], _LAST_WORDS_SECONDS)  # for the end of the connection

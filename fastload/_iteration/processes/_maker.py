@@ -1,0 +1,74 @@
+"""Batches made by processes that run Python."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from typing import Any
+
+from fastload import _native
+from fastload._iteration._maker import TorchValues
+from fastload._iteration.processes._child import ChildPlan
+from fastload._iteration.processes._process_group import ProcessGroup, context_of
+from fastload._iteration.threads._fetcher import FetchPlan
+from fastload._iteration.threads._loader_threads import LoaderThreads
+from fastload._iteration.threads._maker import WorkerMaker
+from fastload._iteration.threads._pinning import pin_of
+from fastload._iteration.threads._resume_point import resume_points
+from fastload._iteration.threads._thread_plan import ThreadPlan
+from fastload._iteration.threads._worker_group import WorkerGroup
+from fastload._workers._places import HeldGenerators
+from fastload._workers._worker_objects import NAMES
+
+
+class ProcessMaker(WorkerMaker):
+    """Makes batches with the user's dataset and collate_fn in processes, as torch's DataLoader does.
+
+    Args:
+        plan: How the batches are made.
+        threads: The loader's record of its iterations.
+        context: The loader's multiprocessing_context, or None.
+        make_cache: Makes a process's cache of decoded images. Can be pickled.
+    """
+
+    def __init__(
+        self,
+        plan: ThreadPlan,
+        threads: LoaderThreads,
+        context: Any,
+        make_cache: Callable[[], _native.DecodeCache | None],
+    ) -> None:
+        super().__init__(plan, threads)
+        self._context, self._make_cache = context_of(context), make_cache
+
+    def _new_group(self, values: TorchValues) -> WorkerGroup:
+        setup, code, fetch = self._setup, self._plan.code, self._plan.fetch
+        child = ChildPlan(
+            code=code,
+            held=HeldGenerators(code.roots, NAMES) if self._context.get_start_method() == "fork" else None,
+            make_fetch_plan=functools.partial(
+                FetchPlan,
+                is_batched=fetch.is_batched,
+                drop_last=fetch.drop_last,
+                rng=fetch.rng,
+                naming=fetch.naming,
+                make_guard=fetch.make_guard,
+                native_images=fetch.native_images,
+            ),
+            make_cache=self._make_cache,
+            num_workers=setup.num_threads,
+            base_seed=values.base_seed,
+            is_in_order=self._plan.is_ordered,
+            resume_point=resume_points(setup.resumed, setup.num_threads),
+            max_batches=setup.max_batches,
+            parent_pid=os.getpid(),
+        )
+        return ProcessGroup(
+            child,
+            context=self._context,
+            counters=self._loader_threads.counters,
+            pin=pin_of(setup.delivery, values),
+            in_order=setup.is_in_order,
+            max_batches=setup.max_batches,
+        )

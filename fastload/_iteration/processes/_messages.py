@@ -1,0 +1,190 @@
+"""The messages between a loader's process and its workers' processes."""
+
+from __future__ import annotations
+
+import ctypes
+import pickle
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fastload import _native
+from fastload._iteration.processes._arenas import SharedArena, SlotMemory, storage_of
+from fastload._iteration.processes._packing import Part, pack, unpack
+from fastload._iteration.processes._snapshots import SnapshotMessage, StateErrorParts
+from fastload._iteration.threads._worker_draws import GeneratorSnapshot
+from fastload._quarantine._failure import Account
+from fastload._workers._collate_memory import CollateMemory
+from fastload._workers._worker_error import WorkerFailure, worded
+
+
+class Payload(NamedTuple):
+    """A batch, or the error that came instead, as it is sent.
+
+    Attributes:
+        is_error: Whether it is an error.
+        data: The pickle.
+        begins: The position of each part's first byte in its storage.
+        parts: The bytes of each part, or the slot, offset and size of where it lies in the worker's arena.
+    """
+
+    is_error: bool
+    data: bytes | tuple[int, int, int]
+    begins: list[int]
+    parts: list[bytes | tuple[int, int, int]]
+
+    @property
+    def is_in_slot(self) -> bool:
+        """Whether a part of it lies in the worker's arena."""
+        return any(isinstance(part, tuple) for part in (self.data, *self.parts))
+
+
+class Begun(NamedTuple):
+    """A worker has begun an epoch.
+
+    Attributes:
+        epoch: Number of the iterator's epoch.
+        snapshot: The worker's position then; None: no batch depends on others, or there will be none.
+        error: The reason why it could not continue at its resume point.
+        is_stateful: Whether data set or stream has a state of its own.
+        counters: The counters since its last message.
+    """
+
+    epoch: int
+    snapshot: SnapshotMessage | None
+    error: StateErrorParts | None
+    is_stateful: bool
+    counters: dict[str, Any]
+
+
+class Answer(NamedTuple):
+    """A worker's answer to a request.
+
+    Attributes:
+        key: Number of the request.
+        payload: The batch or error; None at the end of a stream.
+        is_end_of_stream: Whether the worker's stream has ended.
+        account: The account of the batch's bad samples.
+        snapshot: The worker's position after it, if a state may begin there.
+        counters: The counters since the worker's last message.
+    """
+
+    key: int
+    payload: Payload | None
+    is_end_of_stream: bool
+    account: Account | None
+    snapshot: SnapshotMessage | None
+    counters: dict[str, Any]
+
+
+class Lost(NamedTuple):
+    """A worker's process ends because of an exception, `reason`."""
+
+    reason: str
+
+
+class Sender:
+    """Sends a worker's messages.
+
+    Args:
+        socket: The worker's end of its connection.
+    """
+
+    def __init__(self, socket: _native.MessageSocket) -> None:
+        self._socket = socket
+        self._last: SnapshotMessage | None = None
+
+    def send(self, message: Begun | Answer | Lost) -> None:
+        self._socket.put(pickle.dumps(message, 5))
+
+    def message_of(self, snapshot: GeneratorSnapshot | None) -> SnapshotMessage | None:
+        """Returns the snapshot without the parts that are as they were in the worker's last one."""
+        if snapshot is None:
+            return None
+        whole = SnapshotMessage.of(snapshot)
+        before, self._last = self._last, whole
+        return whole.after(before)
+
+
+def packed_batch(batch: Any, where: str, memory: SlotMemory) -> Payload:
+    """Returns a batch as it is sent, or the error that it cannot be; `where` names the worker."""
+    try:
+        packed = pack(batch)
+    except Exception as error:  # noqa: BLE001 - any code of the user's; the error goes instead of the batch
+        path, kind = _unpicklable_in(batch, "batch")
+        note = RuntimeError(
+            f"the batch cannot be sent from its worker process: {path} is a {kind}, which cannot be pickled "
+            f'({type(error).__name__}: {error}). Return what can be pickled, or pass workers="threads"'
+        )
+        note.__cause__ = error
+        return packed_failure(WorkerFailure.of(note, where))
+    data = np.frombuffer(packed.data, np.uint8)
+    pickled = Part(data.ctypes.data, data.nbytes, data)
+    return Payload(False, _sent(pickled, memory), packed.begins, [_sent(part, memory) for part in packed.parts])
+
+
+def _sent(part: Part, memory: SlotMemory) -> bytes | tuple[int, int, int]:
+    if (place := memory.placed(part)) is not None:
+        return (*place, part.nbytes)
+    return ctypes.string_at(part.address, part.nbytes)
+
+
+def packed_failure(failure: WorkerFailure) -> Payload:
+    """Returns an error as it is sent: torch's words, and the error and its attributes as far as they can be pickled."""
+    if failure.words is None:
+        parts: list[Any] = [failure.error]
+        if (payload := _tried(parts)) is not None:
+            return payload
+        failure = WorkerFailure.of(RuntimeError(str(failure.error)), "in a DataLoader worker process")
+    words = failure.words
+    if _tried([words.exc_type]) is None:
+        words.exc_type = RuntimeError  # the text has the type's name
+    for parts in ([words, failure.error, vars(failure.error)], [words, None, vars(failure.error)], [words, None, {}]):
+        if (payload := _tried(parts)) is not None:
+            return payload
+    raise AssertionError("torch's words can be pickled")
+
+
+def _tried(parts: list[Any]) -> Payload | None:
+    try:
+        packed = pack(parts)
+        if not packed.parts:
+            unpack(packed.data, (), ())  # some exceptions can be pickled and not unpickled
+    except Exception:  # noqa: BLE001 - any code of the user's
+        return None
+    sent = [ctypes.string_at(part.address, part.nbytes) for part in packed.parts]
+    return Payload(True, packed.data, packed.begins, [*sent])
+
+
+def opened(payload: Payload, arena: SharedArena, memory: CollateMemory) -> Any:
+    """Returns the batch of a payload, copied out of its worker's arena.
+
+    Raises:
+        BaseException: The error that came instead, or what unpickling it raises.
+    """
+    storages = [storage_of(part, number, arena, memory) for number, part in enumerate(payload.parts)]
+    data = payload.data
+    pickled = data if isinstance(data, bytes) else storage_of(data, len(storages), arena, memory)
+    value = unpack(pickled, payload.begins, storages)
+    if not payload.is_error:
+        return value
+    error = value.pop() if len(value) == 1 else worded(*value)
+    try:
+        raise error
+    finally:
+        del error  # its traceback refers to this frame
+
+
+def _unpicklable_in(value: Any, path: str) -> tuple[str, str]:
+    """Returns the path of the innermost part of a batch that cannot be pickled, and the name of its type."""
+    parts: list[tuple[str, Any]] = []
+    if isinstance(value, dict):
+        parts = [(f"{path}[{key!r}]", each) for key, each in value.items()]
+    elif isinstance(value, (list, tuple)):
+        parts = [(f"{path}[{number}]", each) for number, each in enumerate(value)]
+    for where, part in parts:
+        try:
+            pack(part)
+        except Exception:  # noqa: BLE001 - any code of the user's
+            return _unpicklable_in(part, where)
+    return path, type(value).__qualname__

@@ -1,0 +1,378 @@
+"""Worker processes of fastload's own, and the batches that were requested from them."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import mmap
+import multiprocessing
+import operator
+import os
+import pickle
+import signal
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch.multiprocessing
+
+from fastload import _native
+from fastload._delivery._thread_order import DeviceOrder
+from fastload._iteration._maker import Request
+from fastload._iteration.processes._arenas import SharedArena
+from fastload._iteration.processes._child import ChildPlan, run_worker
+from fastload._iteration.processes._messages import Answer, Begun, Lost, Payload, opened
+from fastload._iteration.processes._snapshots import SnapshotMessage, error_of_parts
+from fastload._iteration.threads._counters import ThreadCounters
+from fastload._iteration.threads._task import Task
+from fastload._iteration.threads._worker_draws import WorkerStart
+from fastload._iteration.threads._worker_group import WorkerGroup
+from fastload._process._exit import LiveObjects
+from fastload._process._interrupts import is_interrupt
+from fastload._workers._collate_memory import CollateMemory
+from fastload._workers._random_stream import RandomKey
+from fastload._workers._worker_error import WorkerFailure
+
+# How often a wait looks whether the loader was closed and whether all workers live.
+_WATCH_SECONDS = 0.2
+# torch waits as long for its workers.
+_JOIN_SECONDS = 5.0
+
+# The ends of connections that this process has. A forked child closes its copies of them: a worker has to see that its
+# loader's process is gone, and that process that a worker is.
+_sockets: LiveObjects[_native.MessageSocket] = LiveObjects()
+
+
+def _close_sockets() -> None:
+    for socket in _sockets.all():
+        socket.close()
+
+
+os.register_at_fork(after_in_child=_close_sockets)
+
+
+class ProcessGroup(WorkerGroup):
+    """The worker processes of one iterator; see WorkerGroup.
+
+    Args:
+        plan: The settings and objects that the workers share.
+        context: The multiprocessing context of the processes.
+        counters: Receives the counters of the workers.
+        pin: Called with each batch; None: batches stay in pageable memory.
+    """
+
+    def __init__(
+        self,
+        plan: ChildPlan,
+        *,
+        context: Any,
+        counters: ThreadCounters,
+        pin: Callable[[Any], Any] | None,
+        in_order: bool,
+        max_batches: int,
+    ) -> None:
+        super().__init__(plan.num_workers, DeviceOrder(), in_order=in_order, max_batches=max_batches)
+        self._plan, self._counters, self._pin = plan, counters, pin
+        self._context = context
+        self._owner_pid = os.getpid()
+        self._flag = _new_flag(self._context)
+        self._ends: list[bool] = []  # not empty: the workers were told to end
+        self._sockets: list[_native.MessageSocket] = []
+        self._arenas: list[SharedArena] = []
+        self._memory = CollateMemory(max_batches)
+        # The keys of answers that were copied, until the worker knows.
+        self._copied: list[list[int]] = [[] for _ in range(plan.num_workers)]
+        self.threads: list[Any] = []
+        self._tasks: dict[int, ProcessTask] = {}  # by the numbers of their requests
+        self._numbers = itertools.count()
+        self._lost: dict[int, str] = {}  # workers whose processes have ended, and what next() says of it
+        self._last_words: dict[int, str] = {}
+        self._snapshots: list[SnapshotMessage | None] = [None] * plan.num_workers
+        self.end_calls = ()
+
+    def start(self) -> None:
+        """Starts all processes, or leaves none if one fails."""
+        connections = []
+        try:
+            with _interrupts_blocked():
+                for number in range(self._plan.num_workers):
+                    ours, theirs = self._context.Pipe()
+                    connections.append(theirs)
+                    socket = _native.MessageSocket(os.dup(ours.fileno()))
+                    ours.close()
+                    _sockets.add(socket)
+                    self._sockets.append(socket)
+                    arena = SharedArena()
+                    self._arenas.append(arena)
+                    arguments = self._plan, number, theirs, arena, self._flag
+                    self.threads.append(self._context.Process(target=run_worker, args=arguments, daemon=True))
+                self._start_all()
+            self.end_calls = (
+                functools.partial(self._ends.append, True),
+                functools.partial(operator.setitem, self._flag, 0, 1),
+                *(functools.partial(socket.put, b"") for socket in self._sockets),
+            )
+        except BaseException:
+            self.threads = [process for process in self.threads if process.pid is not None]
+            self.close()
+            raise
+        finally:
+            for connection in connections:
+                connection.close()
+            for arena in self._arenas:
+                arena.close_descriptor()
+
+    def _start_all(self) -> None:
+        for process in self.threads:
+            try:
+                process.start()
+            except (TypeError, AttributeError, pickle.PicklingError):
+                warnings.warn(
+                    "Got pickle error when attempting to start a worker Process. "
+                    "This might be because the worker Process arguments are not picklable. "
+                    "Python 3.14+ changed the multiprocessing start method in non-Mac POSIX platforms "
+                    "to 'forkserver', which requires the worker Process arguments to be picklable. "
+                    "You can also try multiprocessing.set_start_method('fork').",
+                    stacklevel=2,
+                )
+                raise
+
+    def restart_order(self, key: RandomKey, first_worker: int = 0) -> None:
+        for task in self.pending:
+            task.let_go()
+        super().restart_order(key, first_worker)
+
+    # ---- an epoch --------------------------------------------------------------------------------------------------
+
+    def _begin_epoch(self, key: RandomKey) -> list[WorkerStart]:
+        starts: list[WorkerStart] = [
+            ProcessStart(self, number, key, self._epoch) for number in range(len(self.threads))
+        ]
+        self.starts = starts  # before any answer can come
+        message = pickle.dumps(("begin", key, self._epoch), 5)
+        for number, start in enumerate(starts):
+            if number in self._lost or self.is_ending:
+                start.finish(None)
+            else:
+                self._sockets[number].put(message)
+        return starts
+
+    @property
+    def is_running(self) -> bool:
+        return os.getpid() == self._owner_pid and not self.is_ending
+
+    @property
+    def is_ending(self) -> bool:
+        return bool(self._ends)
+
+    @property
+    def bytes_held(self) -> int:
+        return self._memory.bytes_held
+
+    # ---- batches ---------------------------------------------------------------------------------------------------
+
+    def _new_task(self, request: Request, worker: int, *, is_asked: bool) -> Task:
+        task = ProcessTask(request, is_asked=is_asked, epoch=self._epoch, worker_id=worker, wake=_nothing)
+        task.note_copied = self._copied[worker].append
+        return task
+
+    def _send(self, task: Task) -> None:
+        assert isinstance(task, ProcessTask)
+        if (problem := self._lost.get(task.worker_id)) is not None:
+            task.finish(error=RuntimeError(problem))
+            return
+        if task.key is None:
+            task.key = next(self._numbers)
+        if not task.is_sent:
+            self._tasks[task.key] = task
+            copied = list(self._copied[task.worker_id])
+            message = pickle.dumps(("batch", task.key, task.request, task.is_asked, task.epoch, copied), 5)
+            self._sockets[task.worker_id].put(message)  # again after an interrupt, and its worker drops the second one
+            task.is_sent = True
+            del self._copied[task.worker_id][: len(copied)]
+
+    def _wait_for_change(self, timeout_seconds: float) -> bool:
+        deadline = time.monotonic() + (timeout_seconds or float("inf"))
+        while (left := deadline - time.monotonic()) > 0:
+            if self.pump(min(_WATCH_SECONDS, left)) or self.is_ending:
+                return True
+        return False
+
+    @property
+    def has_next(self) -> bool:
+        if not self.is_ending:
+            self.pump(0.0)
+        return super().has_next
+
+    def pump(self, seconds: float) -> bool:
+        """Takes the messages that have come, after a wait of at most `seconds` for one. Returns whether there were any.
+
+        A signal handler may call it in the middle of another call: each step can be repeated.
+        """
+        live = [number for number in range(len(self.threads)) if number not in self._lost]
+        has_come = _native.wait_for_message([self._sockets[number] for number in live], seconds) if live else True
+        for number in live:
+            socket = self._sockets[number]
+            while (first := socket.first()) is not None:
+                count, data = first
+                message = pickle.loads(data)
+                self._note(number, message)
+                if socket.drop(count) and not isinstance(message, Lost):
+                    self._counters.add(message.counters)
+            if socket.has_ended or (not has_come and self.threads[number].exitcode is not None):
+                self._lose(number)
+                has_come = True
+        return has_come
+
+    def _note(self, number: int, message: Begun | Answer | Lost) -> None:
+        if isinstance(message, Lost):
+            self._last_words[number] = message.reason
+            return
+        snapshot = message.snapshot
+        if snapshot is not None:
+            snapshot = self._snapshots[number] = snapshot.completed(self._snapshots[number])
+        if isinstance(message, Begun):
+            if message.epoch == self._epoch:
+                error = None if message.error is None else error_of_parts(message.error)
+                self.starts[number].finish(snapshot, error, is_stateful=message.is_stateful)  # type: ignore[arg-type]
+        elif (task := self._tasks.get(message.key)) is not None:
+            task.payload, task.account, task.snapshot = message.payload, message.account, snapshot  # type: ignore[assignment]
+            task.is_end_of_stream = message.is_end_of_stream
+            task.is_done = True
+            self._tasks.pop(message.key, None)
+            if task.epoch != self._epoch:
+                task.let_go()
+
+    def _lose(self, number: int) -> None:
+        """Notes that a worker's process has ended, and fails what was asked of it."""
+        if self.is_ending:
+            self._lost[number] = ""
+            return
+        process = self.threads[number]
+        process.join(_JOIN_SECONDS)
+        asked = [task for task in self._tasks.values() if task.worker_id == number and task.epoch == self._epoch]
+        self._lost[number] = _loss(process, self._last_words.get(number), asked[0].request.item if asked else None)
+        for task in asked:
+            task.finish(error=RuntimeError(self._lost[number]))
+            self._tasks = {key: each for key, each in self._tasks.items() if each is not task}
+        self.starts[number].finish(None)
+        self._arenas[number].release()
+
+    def received(self, task: Task) -> Any:
+        assert isinstance(task, ProcessTask)
+        assert task.payload is not None, "the stream has not ended"
+        batch = opened(task.payload, self._arenas[task.worker_id], self._memory)
+        try:
+            return batch if self._pin is None else self._pin(batch)
+        except Exception as error:
+            if is_interrupt(error):
+                raise
+            raise WorkerFailure.of(error, "while a batch was copied to page-locked memory").new_error() from error
+
+    # ---- the end ---------------------------------------------------------------------------------------------------
+
+    def signal_end(self) -> None:
+        if os.getpid() != self._owner_pid:
+            return
+        for call in self.end_calls:
+            call()
+
+    def end(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the processes and waits for them, at most five seconds in all; then they are terminated."""
+        self.signal_end()
+        if os.getpid() != self._owner_pid:
+            return
+        deadline = time.monotonic() + _JOIN_SECONDS
+        for process in self.threads:
+            process.join(max(0.0, deadline - time.monotonic()))
+        for process in self.threads:
+            if process.exitcode is None:
+                process.terminate()
+
+
+class ProcessTask(Task):
+    """A request to a worker process, and its answer.
+
+    Attributes:
+        key: Number of the request, once it has one.
+        is_sent: Whether its worker has it.
+        payload: The batch or error as it was sent.
+        note_copied: Called with its key when it is let go. May be called again.
+    """
+
+    key: int | None = None
+    is_sent = False
+    payload: Payload | None = None
+    note_copied: Callable[[int], None]
+
+    def let_go(self) -> None:
+        super().let_go()
+        if self.payload is not None and self.key is not None and self.payload.is_in_slot:
+            self.note_copied(self.key)
+        self.payload = None
+
+
+class ProcessStart(WorkerStart):
+    """The start of an epoch in a worker process."""
+
+    def __init__(self, group: ProcessGroup, number: int, key: RandomKey, epoch: int) -> None:
+        super().__init__(key, epoch, group)
+        self._number = number
+
+    def check(self, timeout_seconds: float) -> None:
+        group, deadline = self._worker, time.monotonic() + (timeout_seconds or float("inf"))
+        while group is not None and not self.is_done and self._pid == os.getpid() and time.monotonic() < deadline:
+            if not group.pump(_WATCH_SECONDS) and group.is_ending and group.threads[self._number].exitcode is not None:
+                break
+        if self.is_done or self._pid != os.getpid():
+            super().check(timeout_seconds)
+
+
+def _nothing() -> None:
+    pass
+
+
+def _new_flag(context: Any) -> Any:
+    """Returns a byte that the workers share with this process."""
+    return mmap.mmap(-1, 1) if context.get_start_method() == "fork" else context.RawArray("b", 1)
+
+
+def context_of(context: Any) -> Any:
+    """Returns the multiprocessing context of a loader's workers: its own, the program's, or fork."""
+    if context is not None:
+        return context
+    method = multiprocessing.get_start_method(allow_none=True)
+    if method is None and multiprocessing.get_all_start_methods()[0] != "fork":  # since Python 3.14
+        return multiprocessing.get_context("fork")
+    return torch.multiprocessing
+
+
+def _loss(process: Any, last_words: str | None, item: Any) -> str:
+    """Returns the message about a worker whose process has ended."""
+    text = f"DataLoader worker (pid(s) {process.pid}) exited unexpectedly"
+    code = process.exitcode
+    if last_words is not None:
+        text += f" with {last_words}"
+    elif code is not None and code < 0:
+        text += f": DataLoader worker (pid {process.pid}) is killed by signal: {signal.strsignal(-code)}. "
+    elif code:
+        text += f" with exit code {code}"
+    if item is not None:
+        asked = repr(item)
+        text += f"; it was asked for {asked if len(asked) < 200 else asked[:200] + '...'}"
+    return f'{text}. Fewer workers need less memory; with workers="threads" the code runs in this process'
+
+
+@contextlib.contextmanager
+def _interrupts_blocked() -> Iterator[None]:
+    """Blocks Ctrl-C in this thread and in processes started meanwhile. One that comes meanwhile is handled after it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

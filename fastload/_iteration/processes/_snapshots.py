@@ -1,0 +1,126 @@
+"""The positions of workers in processes as messages: raw words of generators, each only where it has changed."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from fastload._errors import StateError
+from fastload._iteration._saved_worker import SavedWorker
+from fastload._iteration.threads._worker_draws import GeneratorSnapshot
+from fastload._resume._user_state import UserState
+
+# The version in random.getstate(), and the name in NumPy's state.
+_PYTHON_VERSION = 3
+_NUMPY_NAME = "MT19937"
+# Field, problem and next step of a StateError, and its cause.
+StateErrorParts = tuple[str, str, str | None, BaseException | None]
+
+
+@dataclass(frozen=True)
+class SnapshotMessage:
+    """A worker's position, as its process sends it. A field is None if it is the same as in the message before.
+
+    Attributes:
+        torch: The state of torch's generator.
+        python: The words of Python's generator, and the value that gauss() keeps.
+        numpy: The words of NumPy's generator and three numbers; empty if it is of a kind that is not saved.
+        held: A pickle of the states of held generators, and of the paths of those that are not saved.
+        user: A pickle of the states of data set and stream, or why there is none.
+    """
+
+    torch: bytes | None
+    python: tuple[bytes, float | None] | None
+    numpy: tuple[Any, ...] | None
+    held: bytes | None
+    user: bytes | None
+
+    def after(self, before: SnapshotMessage | None) -> SnapshotMessage:
+        """Returns the message without the fields that are the same as in `before`."""
+        if before is None:
+            return self
+        pairs = {name: (value, getattr(before, name)) for name, value in vars(self).items()}
+        return SnapshotMessage(**{name: None if new == old else new for name, (new, old) in pairs.items()})
+
+    def completed(self, before: SnapshotMessage | None) -> SnapshotMessage:
+        """Returns the message with the fields of `before` where it has none. May be repeated."""
+        if before is None:
+            return self
+        return SnapshotMessage(
+            **{name: getattr(before, name) if value is None else value for name, value in vars(self).items()}
+        )
+
+    @classmethod
+    def of(cls, snapshot: GeneratorSnapshot) -> SnapshotMessage:
+        """Returns a snapshot as a whole message."""
+        version, words, kept = snapshot.python
+        assert version == _PYTHON_VERSION, "the state of Python's generator since 3.2"
+        return cls(
+            snapshot.torch.numpy().tobytes(),
+            (np.array(words, np.uint32).tobytes(), kept),
+            () if snapshot.numpy is None else (snapshot.numpy[1].tobytes(), *snapshot.numpy[2:]),
+            pickle.dumps((dict(snapshot.held), snapshot.not_exact), 5) if snapshot.held or snapshot.not_exact else b"",
+            _user_message(snapshot.user),
+        )
+
+    def saved(self, user_field: str = "") -> SavedWorker:
+        """Returns the worker's part of a state, as GeneratorSnapshot.saved(); for whole messages."""
+        assert self.torch is not None
+        assert self.python is not None
+        assert self.numpy is not None
+        words, kept = self.python
+        held, not_exact = pickle.loads(self.held) if self.held else ({}, ())
+        numpy = None
+        if self.numpy:
+            numpy = (_NUMPY_NAME, np.frombuffer(self.numpy[0], np.uint32).copy(), *self.numpy[1:])
+        return GeneratorSnapshot(
+            torch.frombuffer(bytearray(self.torch), dtype=torch.uint8),
+            (_PYTHON_VERSION, tuple(np.frombuffer(words, np.uint32).tolist()), kept),
+            numpy,
+            held,
+            not_exact,
+            _user_state(self.user),
+        ).saved(user_field)
+
+
+def parts_of_error(error: StateError) -> StateErrorParts:
+    """Returns a StateError in parts that can be pickled; its cause only if it can be, too."""
+    cause = error.__cause__
+    try:
+        pickle.loads(pickle.dumps(cause))
+    except Exception:  # noqa: BLE001 - any code of the user's
+        cause = None
+    return error.field, error.problem, error.next_step, cause
+
+
+def error_of_parts(parts: StateErrorParts) -> StateError:
+    error = StateError(parts[0], parts[1], parts[2])
+    error.__cause__ = parts[3]
+    return error
+
+
+def _user_message(user: UserState) -> bytes:
+    if user == UserState():
+        return b""
+    problem = user.problem
+    if problem is None:
+        try:
+            return pickle.dumps((user.dataset, user.iterator, user.has_ended, None), 5)
+        except Exception as error:  # noqa: BLE001 - any code of the user's
+            problem = StateError(
+                "state",
+                f"cannot be sent from the worker's process: {type(error).__name__}: {error}",
+                "return what can be pickled from state_dict() of the data set and its iterator",
+            )
+    return pickle.dumps((None, None, user.has_ended, parts_of_error(problem)), 5)
+
+
+def _user_state(message: bytes | None) -> UserState:
+    if not message:
+        return UserState()
+    dataset, iterator, has_ended, problem = pickle.loads(message)
+    return UserState(dataset, iterator, has_ended, None if problem is None else error_of_parts(problem))

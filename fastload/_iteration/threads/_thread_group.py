@@ -1,0 +1,114 @@
+"""Worker threads of this process instead of torch's worker processes."""
+
+from __future__ import annotations
+
+import functools
+import os
+import queue
+from typing import Any
+
+import torch
+
+from fastload._iteration._maker import Request
+from fastload._iteration.threads._task import Task
+from fastload._iteration.threads._worker import StopSignal, Worker, WorkerPlan, WorkerThread, num_threads_is_of_thread
+from fastload._iteration.threads._worker_draws import WorkerStart
+from fastload._iteration.threads._worker_group import WorkerGroup
+from fastload._process._exit import EXIT_JOIN_SECONDS, join_threads, start_threads
+from fastload._workers._inherited import ThreadState, without_inference
+from fastload._workers._random_stream import RandomKey
+from fastload._workers._worker_objects import WorkerObjects
+
+# Note [no locks between threads]
+# Finalizers run in any thread at any allocation, so a finalizer that waits for a lock may wait for its own thread.
+# Therefore close(), finalizers and threads share only SimpleQueues, whose put() never waits, and plain attributes that
+# are set once.
+
+
+class ThreadGroup(WorkerGroup):
+    """The threads of one iterator; see WorkerGroup.
+
+    Args:
+        plan: The settings and objects that the workers share.
+        objects: The objects of each worker.
+    """
+
+    def __init__(self, plan: WorkerPlan, objects: list[WorkerObjects], *, in_order: bool, max_batches: int) -> None:
+        super().__init__(plan.num_workers, plan.order, in_order=in_order, max_batches=max_batches)
+        stop = StopSignal(plan.num_workers)
+        self.end_calls = stop.end_calls
+        self._stop = stop
+        self._memory = plan.memory
+        self._thread_state = ThreadState()
+        self._ready: queue.SimpleQueue[None] = queue.SimpleQueue()
+        report_ready = functools.partial(self._ready.put, None)
+        self._workers = [Worker(plan, number, own, stop.is_abandoned) for number, own in enumerate(objects)]
+        self.threads = [WorkerThread(stop, worker, self._thread_state, report_ready) for worker in self._workers]
+
+    def start(self) -> None:
+        """Starts all threads, or leaves none if one fails.
+
+        Raises:
+            ThreadStartError: The system refuses to start a thread.
+        """
+        num_torch_threads = torch.get_num_threads()
+        try:
+            start_threads(self.threads)
+            for _ in self.threads:
+                self._ready.get()
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            if num_threads_is_of_thread():
+                # Threads of other code begin with the number that was set last anywhere: it must not be our threads' 1.
+                torch.set_num_threads(num_torch_threads)
+
+    def _begin_epoch(self, key: RandomKey) -> list[WorkerStart]:
+        starts = [WorkerStart(key, self._epoch, worker) for worker in self._workers]
+        for tasks, start in zip(self._stop.tasks, starts, strict=True):
+            tasks.put(start)
+        if self.is_ending:  # the threads may have ended before
+            for start in starts:
+                start.finish(None)
+        return starts
+
+    @property
+    def is_running(self) -> bool:
+        return os.getpid() == self._stop.owner_pid and not self.is_ending
+
+    @property
+    def is_ending(self) -> bool:
+        return self._stop.is_ending
+
+    @property
+    def bytes_held(self) -> int:
+        return self._memory.bytes_held
+
+    def _new_task(self, request: Request, worker: int, *, is_asked: bool) -> Task:
+        wake = functools.partial(self._stop.changed.put, None)
+        return Task(request, is_asked=is_asked, epoch=self._epoch, worker_id=worker, wake=wake)
+
+    def _send(self, task: Task) -> None:
+        self._stop.tasks[task.worker_id].put(task)
+
+    def _wait_for_change(self, timeout_seconds: float) -> bool:
+        try:
+            self._stop.changed.get(timeout=timeout_seconds or None)
+        except queue.Empty:
+            return False
+        return True
+
+    def received(self, task: Task) -> Any:
+        batch = task.batch
+        is_inference = self._thread_state.is_inference and not torch.is_inference_mode_enabled()
+        return without_inference(batch) if is_inference else batch
+
+    def signal_end(self) -> None:
+        self._stop.signal_end()
+
+    def close(self) -> None:
+        """Ends the threads and waits for them, at most a second. Never call it from a finalizer."""
+        self.signal_end()
+        if os.getpid() == self._stop.owner_pid:
+            join_threads(self.threads, EXIT_JOIN_SECONDS)
