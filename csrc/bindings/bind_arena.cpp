@@ -15,7 +15,7 @@
 
 #include "bindings/bindings.h"
 #include "bindings/class.h"
-#include "bindings/without_gil.h"
+#include "python/without_gil.h"
 #include "kernels/stream_copy.h"
 #include "processes/arena.h"
 #include "processes/slots.h"

@@ -15,7 +15,6 @@
 #include "base/content_hash.h"
 #include "bindings/bindings.h"
 #include "bindings/class.h"
-#include "bindings/without_gil.h"
 #include "engine/cache/built_records.h"
 #include "engine/cache/decode_cache.h"
 #include "engine/cache/file_record_cache.h"
@@ -27,6 +26,7 @@
 #include "engine/fork_guard.h"
 #include "engine/sample/record_builder.h"
 #include "kernels/dispatch.h"
+#include "python/without_gil.h"
 
 namespace py = pybind11;
 

@@ -13,10 +13,10 @@
 
 #include "base/content_hash.h"
 #include "bindings/bindings.h"
-#include "bindings/without_gil.h"
 #include "codec/jpeg/coefficient_writer.h"
 #include "codec/jpeg/jpeg_decoder.h"
 #include "codec/jpeg/record_reader.h"
+#include "python/without_gil.h"
 
 namespace py = pybind11;
 

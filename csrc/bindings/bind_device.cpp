@@ -14,11 +14,11 @@
 #include "base/checked_math.h"
 #include "bindings/bindings.h"
 #include "bindings/class.h"
-#include "bindings/without_gil.h"
 #include "cuda/cuda_backend.h"
 #include "device/backend.h"
 #include "engine/batch/batch_copy.h"
 #include "engine/batch/staging_ring.h"
+#include "python/without_gil.h"
 
 namespace py = pybind11;
 

@@ -22,7 +22,6 @@
 #include "bindings/bindings.h"
 #include "bindings/class.h"
 #include "bindings/gil_turns.h"
-#include "bindings/without_gil.h"
 #include "codec/jpeg/jpeg_decoder.h"
 #include "engine/batch/batch_rows.h"
 #include "engine/batch/buffer_pool.h"
@@ -31,6 +30,7 @@
 #include "engine/sample/native_sample_worker.h"
 #include "engine/sample/sample_decoder.h"
 #include "io/file_reader.h"
+#include "python/without_gil.h"
 
 namespace py = pybind11;
 

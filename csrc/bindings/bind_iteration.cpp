@@ -18,9 +18,9 @@
 #include "base/checked_math.h"
 #include "bindings/bindings.h"
 #include "bindings/class.h"
-#include "bindings/without_gil.h"
 #include "engine/fork_guard.h"
 #include "engine/iteration.h"
+#include "python/without_gil.h"
 
 namespace py = pybind11;
 

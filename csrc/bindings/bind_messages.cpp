@@ -4,7 +4,7 @@
 
 #include "bindings/bindings.h"
 #include "bindings/class.h"
-#include "bindings/without_gil.h"
+#include "python/without_gil.h"
 #include "processes/message_socket.h"
 
 namespace py = pybind11;

@@ -41,6 +41,7 @@ void bind_decoders(pybind11::module_& m);  // bind_engine.cpp
 void bind_copier(pybind11::module_& m);
 void bind_images(pybind11::module_& m);
 void bind_arena(pybind11::module_& m);  // after bind_engine()
+void bind_worker_forks(pybind11::module_& m);
 
 // Call last: from then on every function of the module raises MemoryError when memory runs out. `any_function` is one
 // of them.

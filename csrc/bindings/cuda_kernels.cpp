@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "bindings/without_gil.h"
 #include "cuda/convert_kernels.h"
+#include "python/without_gil.h"
 
 namespace fastload {
 namespace {

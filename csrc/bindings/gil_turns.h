@@ -5,8 +5,8 @@
 #include <optional>
 #include <utility>
 
-#include "bindings/without_gil.h"
 #include "engine/brief_turns.h"
+#include "python/without_gil.h"
 
 namespace fastload {
 

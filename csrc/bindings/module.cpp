@@ -176,5 +176,6 @@ PYBIND11_MODULE(_core, module) {
     bind_copier(module);
     bind_images(module);
     bind_arena(module);
+    bind_worker_forks(module);
     guard_calls(module, "active_kernel_table");
 }
