@@ -30,7 +30,7 @@ CURRENT_LEVELS = frozenset(
 
 @dataclass(frozen=True)
 class LoaderStats(Shown):
-    """Counts, times and memory of one loader since it was made, over all of its iterations and threads.
+    """Counts, times and memory of one loader since it was made, over all of its iterations and workers.
 
     ``print(stats)`` and notebooks show a table of the nonzero values. ``later - earlier`` is another LoaderStats with
     what happened between the two.
@@ -38,8 +38,8 @@ class LoaderStats(Shown):
     Attributes:
         samples_native: Samples decoded and transformed by native code.
         samples_fallback: Samples decoded by Pillow, then transformed by native code.
-        samples_python_tail: Samples among those for which part of the pipeline ran in Python, in threads.
-        samples_python: Samples that the dataset made in Python, in threads or through torch's own iterator.
+        samples_python_tail: Samples among those for which part of the pipeline ran in Python.
+        samples_python: Samples that the dataset made in Python, in workers or through torch's own iterator.
         samples_failed: Samples that raised a SampleError.
         samples_replaced: Bad samples for which substitutes were delivered.
         samples_skipped: Bad samples left out of delivered batches.
@@ -48,11 +48,11 @@ class LoaderStats(Shown):
         fallback_reasons: Samples left to Pillow, per reason.
         images_opened: JPEG files that the user's code opened with Pillow in workers that decode natively.
         images_native: Images among those whose pixels native code has made.
-        image_fallback_reasons: Images among those that Pillow has decoded, per reason; not counted in worker processes.
-            An image whose pixels were never read counts as neither.
-        stage_seconds: Thread time per stage: "read", "header", "cache", "decode", "transform"; "fallback" is Pillow's;
-            "tail", "dataset" and "collate" are the user's own Python code. torch's own iterator, with or without worker
-            processes, is not timed.
+        image_fallback_reasons: Images among those that Pillow has decoded, per reason. An image whose pixels were never
+            read counts as neither.
+        stage_seconds: Time of threads and worker processes per stage: "read", "header", "cache", "decode", "transform";
+            "fallback" is Pillow's; "tail", "dataset" and "collate" are the user's own Python code. torch's own
+            iterator, which runs data pipes, is not timed.
         consumer_wait_seconds: Time that next() took to return batches; without workers it includes making them. High:
             loading is the bottleneck.
         consumer_busy_seconds: Time between a batch and the request for the next one: your training steps, if the loop
@@ -60,6 +60,7 @@ class LoaderStats(Shown):
         wait_counts: Batches by the time that next() took: lower end of an interval in ns -> batches. A power of two has
             16 intervals, so times read from it are within 3.2 % of the true ones.
         worker_wait_seconds: Time the threads waited for work, summed over them. High: the consumer is the bottleneck.
+            Not counted in worker processes.
         bytes_held: Current memory of batch buffers, including those that the user still holds.
         scratch_bytes: Current memory of the native threads for files, decoding and resizing.
         batches_in_flight: Batches currently requested from the threads and not yet received.
@@ -69,10 +70,10 @@ class LoaderStats(Shown):
         staging_bytes: Current page-locked memory that native batches pass through on their way to the device.
         device_bytes: Current device memory of native batches that are not requested yet.
         pageable_allocations: How often page-locked memory was refused and pageable memory was used instead.
-        gil_checks: How often a thread that runs Python checked whether another one held the GIL.
+        gil_checks: How often a thread of this process that runs Python checked whether another one held the GIL.
         gil_held: How often another one did.
         gil_wait_seconds: Total time that the checking threads then waited for the GIL.
-        cache_hits: Images with cached data from an earlier time.
+        cache_hits: Images with cached data from an earlier time. No field of the cache counts worker processes.
         cache_misses: Images without any, among those that would have gained.
         cache_coefficient_hits: Hits with the image's coefficients.
         cache_pixel_hits: Hits with the image's pixels after the first steps of the transform.

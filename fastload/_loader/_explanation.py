@@ -12,6 +12,7 @@ from fastload._display._units import counted
 from fastload._images._array_dataset import ArrayDataset, holds_array
 from fastload._images._opener import is_registered
 from fastload._iteration._settings import LoaderSettings
+from fastload._iteration.processes._start import estimated_bytes, why_not_shared
 from fastload._loader._current import CurrentLoader
 from fastload._loader._resuming import state_rows
 from fastload._planning._advice import advice
@@ -159,9 +160,22 @@ def _cache_rows(now: CurrentLoader, plan: LoaderPlan) -> list[StageVerdict]:
 
 
 def _sharing_rows(now: CurrentLoader, mode: Mode) -> list[str]:
-    if now.loader.num_workers == 0 or now.is_of_processes or mode not in (Mode.PYTHON, Mode.PARTLY_NATIVE):
+    if now.loader.num_workers == 0 or mode not in (Mode.PYTHON, Mode.PARTLY_NATIVE):
         return []
+    if now.is_of_processes:
+        return _copying_rows(now)
     return sharing_rows(now.arguments.code, copied=now.settings.copy)
+
+
+def _copying_rows(now: CurrentLoader) -> list[str]:
+    """Returns a row if each process will copy a large data set."""
+    roots = now.arguments.code.roots
+    why = why_not_shared(roots, now.loader.num_workers, now.loader.multiprocessing_context)
+    if why is None:
+        return []
+    number = max(1, estimated_bytes(roots) >> 20)
+    what = f"each process copies the data set's objects as it reads them, about {number} MiB: {why}"
+    return [f"{'memory':<10} {what}. workers='threads' and arrays need no copies"]
 
 
 def _device_rows(now: CurrentLoader, mode: Mode) -> list[str]:

@@ -1,4 +1,4 @@
-"""Makes the iterator of an epoch: native threads, Python threads, or torch's own iterator."""
+"""Makes the iterator of an epoch: native threads, threads or processes that run Python, or torch's own iterator."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _check_plan(now: CurrentLoader, plan: LoaderPlan) -> None:
         raise NoPixelsError(f"{why}:\n{explain_loader(now, plan)}")
     if plan.mode is Mode.TORCH and settings.on_error != "raise":
         raise ValueError(
-            f"on_error={settings.on_error!r} needs fastload's own threads, but:\n{explain_loader(now, plan)}"
+            f"on_error={settings.on_error!r} needs fastload's own workers, but:\n{explain_loader(now, plan)}"
         )
 
 
@@ -204,6 +204,7 @@ def python_iterator(now: CurrentLoader, setup: LoaderSetup, *, begins_natively: 
     if setup.num_workers == 0:
         maker = CallerMaker(plan, threads)
     elif is_in_processes:
+        torch.utils.data.DataLoader.check_worker_number_rationality(now.loader)  # torch warns at construction and here
         make_cache = functools.partial(cache_of_process, now.cache_setting(setup.plan), _num_images(now))
         maker = ProcessMaker(plan, threads, now.loader.multiprocessing_context, make_cache)
     else:

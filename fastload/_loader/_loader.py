@@ -49,9 +49,9 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
-    """Loads the same batches as torch.utils.data.DataLoader, with threads instead of worker processes.
+    """Loads the same batches as torch.utils.data.DataLoader, in threads or processes.
 
-    Batches are byte-equal to torch's. Native code loads image files with torchvision's transforms; Python threads load
+    Batches are byte-equal to torch's. Native code loads image files with torchvision's transforms; Python workers load
     all other data sets. explain() says what runs natively. docs/arguments.md describes each argument.
 
     Args:
@@ -66,18 +66,18 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         drop_last: as in torch.
         timeout: as in torch, in seconds.
         worker_init_fn: as in torch.
-        multiprocessing_context: used by processes only.
+        multiprocessing_context: for processes.
         generator: as in torch.
         prefetch_factor: as in torch.
         persistent_workers: as in torch.
         pin_memory_device: ignored, as in torch.
         in_order: as in torch; native batches always are.
         worker_method: as in torch.
-        workers: "threads", or "processes" for torch's worker processes.
+        workers: "threads" or "processes", which run the Python parts.
         thread_safe: False: one thread at a time uses the data set.
         copy: whether each thread has its own data set.
         native_images: decode JPEG files that your code opens natively.
-        num_streams: threads for an IterableDataset; None: num_workers.
+        num_streams: workers for an IterableDataset; None: num_workers.
         steps: batches per epoch; None: one pass over the data.
         rng: "torch": random numbers as in torch. "sample": they depend only on seed, epoch and sample.
         seed: for rng="sample"; None: torch's base seed.
@@ -101,7 +101,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
 
     Raises:
         ValueError, TypeError: as in torch, and for invalid arguments.
-        RuntimeError: from iter() if `device` cannot be used; from next() as TooManyErrors.
+        RuntimeError: from iter() if `device` cannot be used; from next() as TooManyErrors, or if a process died.
         SampleError: from next() if a sample cannot be loaded; the next call gives the next batch.
         DeviceError: from next() if a batch did not reach the device.
 
@@ -392,8 +392,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             data set or stream returned, unchanged. The top keys are the ones of torchdata's StatefulDataLoader.
 
         Raises:
-            StateError: if worker processes make the batches, or `steps` is given: explain() says so. Also if the data
-                set's state_dict() raised.
+            StateError: if `steps` is given: explain() says so. Also if the data set's state_dict() raised, or its
+                result cannot be sent from a worker process.
 
         Example:
             >>> loader = fastload.DataLoader(dataset, batch_size=4, shuffle=True, num_workers=2)
@@ -543,9 +543,9 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         return self._fastload.stats()
 
     def close(self) -> None:
-        """Ends the worker threads, and with them every iterator of this loader that uses them.
+        """Ends the workers, and with them every iterator of this loader that uses them.
 
-        The next iter() starts new threads. Worker processes belong to torch, and end with their iterator.
+        The next iter() starts new ones. Worker processes have five seconds to end; then they are terminated.
 
         Example:
             >>> loader = fastload.DataLoader(dataset, batch_size=4, num_workers=2)

@@ -307,7 +307,7 @@ def _losses(now: CurrentLoader) -> Iterator[str]:
         yield "counts the batches handed out, which with in_order=False may not be the first ones of the epoch"
     if now.settings.rng != "torch":
         return
-    if not now.settings.copy:
+    if not now.settings.copy and not now.is_of_processes:
         if is_stateful(now.loader.dataset):
             yield "contains the data set's own state as all workers have left it: with copy=False they share it"
         yield "lacks the generators that the data set and transforms hold: with copy=False all workers share them"

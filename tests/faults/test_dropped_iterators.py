@@ -6,7 +6,6 @@ import pytest
 from children import RunChild
 from dropped_iterators import LOADERS
 
-RESUMABLE = [name for name in LOADERS if name != "processes"]
 PERSISTENT = [name for name in LOADERS if "persistent" in name]  # the loader keeps the iterator
 IN_SMOKE = ("native", "own", "stream, no workers")
 
@@ -15,7 +14,7 @@ IN_SMOKE = ("native", "own", "stream, no workers")
     "name",
     [
         pytest.param(name, marks=pytest.mark.smoke if name in IN_SMOKE else ())
-        for name in RESUMABLE
+        for name in LOADERS
         if name not in PERSISTENT
     ],
 )
@@ -25,7 +24,8 @@ def test_a_press_at_any_line_reaches_the_program_and_the_state_is_whole(run_load
         from dropped_iterators import LOADERS, press_at_every_line
         num_presses = press_at_every_line(LOADERS[{name!r}], with_loader=False)
         assert num_presses > 50, num_presses
-        """
+        """,
+        timeout=200,
     )
 
 
@@ -44,9 +44,11 @@ def test_a_press_while_torchs_worker_processes_end_reaches_the_program(run_loade
     """At lines of torch's loader. The finalizers of multiprocessing are Python's own."""
     run_loader_child(
         """
-        from dropped_iterators import LOADERS, press_at_every_line
+        from torch.utils.data.datapipes.iter import IterableWrapper
+        from dropped_iterators import press_at_every_line
         has_lines = lambda file: file.endswith("torch/utils/data/dataloader.py")
-        num_presses = press_at_every_line(LOADERS["processes"], has_lines, with_loader=True)
+        make = lambda: fastload.DataLoader(IterableWrapper(range(99)), num_workers=2)
+        num_presses = press_at_every_line(make, has_lines, with_loader=True)
         assert num_presses > 10, num_presses
         """
     )
@@ -63,7 +65,7 @@ def test_code_of_the_user_that_a_drop_runs_ends_before_the_press_is_raised(run_l
 
 
 @pytest.mark.weekly
-@pytest.mark.parametrize("name", RESUMABLE)
+@pytest.mark.parametrize("name", list(LOADERS))
 def test_no_press_at_a_random_moment_is_lost(run_loader_child: RunChild, name: str) -> None:
     run_loader_child(
         f"""

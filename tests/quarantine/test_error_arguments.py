@@ -28,11 +28,6 @@ REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"retries": 2}, ValueError, "retries=2 needs on_error='replace' or 'skip'"),
     ({"ledger": "bad.jsonl"}, ValueError, "ledger='bad.jsonl' needs on_error"),
     ({"max_errors": 0.5}, ValueError, "max_errors=0.5 needs on_error"),
-    (
-        {"on_error": "skip", "workers": "processes", "num_workers": 1},
-        ValueError,
-        "on_error='skip' needs workers='threads'",
-    ),
 ]
 
 

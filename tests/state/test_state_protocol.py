@@ -489,16 +489,6 @@ def test_a_native_state_is_refused_where_python_makes_the_batches(folder: Path) 
         iter(loader)
 
 
-def test_processes_have_no_state(folder: Path) -> None:
-    dataset = ImageFolder(str(folder), recipes.training(32))
-    loader = fastload.DataLoader(dataset, batch_size=4, num_workers=1, workers="processes")
-    assert "in an epoch state_dict() raises StateError: torch's worker processes" in loader.explain()
-    for call in (loader.state_dict, lambda: loader.load_state_dict({})):
-        with pytest.raises(fastload.StateError, match="Use workers='threads'") as caught:
-            call()
-        assert caught.value.field == "fastload.way"
-
-
 def test_data_pipes_have_no_state() -> None:
     from torch.utils.data.datapipes.iter import IterableWrapper
 

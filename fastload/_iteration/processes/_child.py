@@ -7,7 +7,7 @@ import os
 import pickle
 import random
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
@@ -22,6 +22,7 @@ from fastload._delivery._thread_order import DeviceOrder
 from fastload._images._opener import decode_natively
 from fastload._iteration._maker import Request
 from fastload._iteration.processes._arenas import SharedArena, SlotMemory
+from fastload._iteration.processes._connections import keep_only, socket_of
 from fastload._iteration.processes._messages import Answer, Begun, Lost, Sender, packed_batch, packed_failure
 from fastload._iteration.processes._snapshots import parts_of_error
 from fastload._iteration.threads._counters import ThreadCounters
@@ -58,7 +59,7 @@ class ChildPlan:
         is_in_order: Whether a batch depends on the batches that its worker made before.
         resume_point: The resume point of each worker; None: nothing is resumed.
         max_batches: The most batches in flight.
-        parent_pid: The process that the batches are for.
+        parent_pid: The process that the batches are for if it forks the workers; None: another process starts them.
     """
 
     code: UserCode
@@ -70,7 +71,7 @@ class ChildPlan:
     is_in_order: bool
     resume_point: tuple[ResumePoint, ...] | None
     max_batches: int
-    parent_pid: int
+    parent_pid: int | None
 
 
 class ProcessGenerators(WorkerGenerators):
@@ -141,7 +142,14 @@ class _AnswerTask(Task):
         self.finish(**more)
 
 
-def run_worker(plan: ChildPlan, number: int, connection: Connection, arena: SharedArena, is_ending: Any) -> None:
+def run_worker(
+    plan: ChildPlan,
+    number: int,
+    connection: Connection,
+    arena: SharedArena,
+    is_ending: Any,
+    blocked: Iterable[signal.Signals],
+) -> None:
     """Works until the parent ends it or is gone. Runs in the main thread of the worker's process.
 
     Args:
@@ -150,14 +158,15 @@ def run_worker(plan: ChildPlan, number: int, connection: Connection, arena: Shar
         connection: The worker's end of its connection.
         arena: The worker's arena.
         is_ending: A shared array of one byte, not 0 if the workers were told to end.
+        blocked: Signals that the parent has blocked since before this process began.
     """
-    # Ctrl-C is the parent's. The parent has blocked it since before this process began.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
     signal_handling._set_worker_signal_handlers()  # type: ignore[attr-defined]
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, blocked)
     torch.multiprocessing._set_thread_name("pt_data_worker")
     torch.set_num_threads(1)
-    socket = _native.MessageSocket(os.dup(connection.fileno()))
+    keep_only(connection)
+    socket = socket_of(connection)
     connection.close()
     process = _Process(plan, number, socket, arena, is_ending)
     try:
@@ -177,6 +186,8 @@ class _Process:
         self._sender = Sender(socket)
         self._counters = ThreadCounters()
         self._last_key = -1
+        self._has_begun = False
+        self._parent_pid = plan.parent_pid or os.getppid()
 
     def run(self) -> None:
         plan = self._plan
@@ -209,7 +220,9 @@ class _Process:
         """Yields a WorkerStart, or a batch's request and its arguments, until there will be no more."""
         while True:
             while (first := self._socket.first()) is None:
-                if self._socket.has_ended or self._is_ending[0] or os.getppid() != self._plan.parent_pid:
+                # A state may be asked for after the iterator is gone, and needs the positions at which workers began.
+                is_over = self._is_ending[0] and self._has_begun
+                if self._socket.has_ended or is_over or os.getppid() != self._parent_pid:
                     return
                 _native.wait_for_message([self._socket], _WATCH_SECONDS)
             number, data = first
@@ -218,6 +231,7 @@ class _Process:
                 return
             kind, *values = pickle.loads(data)
             if kind == "begin":
+                self._has_begun = True
                 yield WorkerStart(*values)
             elif values[0] > self._last_key:  # an interrupt of the parent may have come between sending and noting it
                 self._last_key = values[0]

@@ -44,9 +44,10 @@ class ProcessMaker(WorkerMaker):
 
     def _new_group(self, values: TorchValues) -> WorkerGroup:
         setup, code, fetch = self._setup, self._plan.code, self._plan.fetch
+        is_forked = self._context.get_start_method() == "fork"
         child = ChildPlan(
             code=code,
-            held=HeldGenerators(code.roots, NAMES) if self._context.get_start_method() == "fork" else None,
+            held=HeldGenerators(code.roots, NAMES) if is_forked else None,
             make_fetch_plan=functools.partial(
                 FetchPlan,
                 is_batched=fetch.is_batched,
@@ -62,7 +63,7 @@ class ProcessMaker(WorkerMaker):
             is_in_order=self._plan.is_ordered,
             resume_point=resume_points(setup.resumed, setup.num_threads),
             max_batches=setup.max_batches,
-            parent_pid=os.getpid(),
+            parent_pid=os.getpid() if is_forked else None,
         )
         return ProcessGroup(
             child,

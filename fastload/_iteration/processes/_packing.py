@@ -1,7 +1,7 @@
 """Batches as messages: a pickle, and the memory of tensors and arrays apart from it.
 
 Note [parts]
-Of each storage the span that a batch's tensors use is sent once; strides stay, and tensors that share memory share it
+The span of a storage that a batch's tensors use is sent once; strides stay, and tensors that share memory share it
 again at the other end. Tensors that torch has to send in another way go by torch's own reductions: they are in shared
 memory already, on another device, not strided, of a class of their own, or need gradients.
 """

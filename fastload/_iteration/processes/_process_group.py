@@ -14,6 +14,7 @@ import signal
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
 from typing import Any
 
 import torch.multiprocessing
@@ -23,13 +24,14 @@ from fastload._delivery._thread_order import DeviceOrder
 from fastload._iteration._maker import Request
 from fastload._iteration.processes._arenas import SharedArena
 from fastload._iteration.processes._child import ChildPlan, run_worker
+from fastload._iteration.processes._connections import new_connection
 from fastload._iteration.processes._messages import Answer, Begun, Lost, Payload, opened
 from fastload._iteration.processes._snapshots import SnapshotMessage, error_of_parts
+from fastload._iteration.processes._start import start_workers
 from fastload._iteration.threads._counters import ThreadCounters
 from fastload._iteration.threads._task import Task
 from fastload._iteration.threads._worker_draws import WorkerStart
 from fastload._iteration.threads._worker_group import WorkerGroup
-from fastload._process._exit import LiveObjects
 from fastload._process._interrupts import is_interrupt
 from fastload._workers._collate_memory import CollateMemory
 from fastload._workers._random_stream import RandomKey
@@ -39,18 +41,6 @@ from fastload._workers._worker_error import WorkerFailure
 _WATCH_SECONDS = 0.2
 # torch waits as long for its workers.
 _JOIN_SECONDS = 5.0
-
-# The ends of connections that this process has. A forked child closes its copies of them: a worker has to see that its
-# loader's process is gone, and that process that a worker is.
-_sockets: LiveObjects[_native.MessageSocket] = LiveObjects()
-
-
-def _close_sockets() -> None:
-    for socket in _sockets.all():
-        socket.close()
-
-
-os.register_at_fork(after_in_child=_close_sockets)
 
 
 class ProcessGroup(WorkerGroup):
@@ -80,64 +70,63 @@ class ProcessGroup(WorkerGroup):
         self._flag = _new_flag(self._context)
         self._ends: list[bool] = []  # not empty: the workers were told to end
         self._sockets: list[_native.MessageSocket] = []
+        self._theirs: list[Connection] = []  # the workers' ends of the connections, until the workers have them
         self._arenas: list[SharedArena] = []
+        self.threads: list[Any] = []
+        self._blocked = _handled_signals()
+        for number in range(plan.num_workers):
+            self._add_worker(number)
+        self.end_calls = (
+            functools.partial(self._ends.append, True),
+            functools.partial(operator.setitem, self._flag, 0, 1),
+            *(functools.partial(socket.put, b"") for socket in self._sockets),
+        )
         self._memory = CollateMemory(max_batches)
         # The keys of answers that were copied, until the worker knows.
         self._copied: list[list[int]] = [[] for _ in range(plan.num_workers)]
-        self.threads: list[Any] = []
         self._tasks: dict[int, ProcessTask] = {}  # by the numbers of their requests
         self._numbers = itertools.count()
         self._lost: dict[int, str] = {}  # workers whose processes have ended, and what next() says of it
         self._last_words: dict[int, str] = {}
+        self._not_begun: dict[tuple[int, int], WorkerStart] = {}  # by worker and epoch
         self._snapshots: list[SnapshotMessage | None] = [None] * plan.num_workers
-        self.end_calls = ()
+
+    def _add_worker(self, number: int) -> None:
+        socket, theirs = new_connection(self._context)
+        arena = SharedArena()
+        arguments = self._plan, number, theirs, arena, self._flag, self._blocked
+        self.threads.append(self._context.Process(target=run_worker, args=arguments, daemon=True))
+        self._sockets.append(socket)
+        self._theirs.append(theirs)
+        self._arenas.append(arena)
 
     def start(self) -> None:
         """Starts all processes, or leaves none if one fails."""
-        connections = []
         try:
-            with _interrupts_blocked():
-                for number in range(self._plan.num_workers):
-                    ours, theirs = self._context.Pipe()
-                    connections.append(theirs)
-                    socket = _native.MessageSocket(os.dup(ours.fileno()))
-                    ours.close()
-                    _sockets.add(socket)
-                    self._sockets.append(socket)
-                    arena = SharedArena()
-                    self._arenas.append(arena)
-                    arguments = self._plan, number, theirs, arena, self._flag
-                    self.threads.append(self._context.Process(target=run_worker, args=arguments, daemon=True))
+            with _blocked(self._blocked):
                 self._start_all()
-            self.end_calls = (
-                functools.partial(self._ends.append, True),
-                functools.partial(operator.setitem, self._flag, 0, 1),
-                *(functools.partial(socket.put, b"") for socket in self._sockets),
-            )
         except BaseException:
-            self.threads = [process for process in self.threads if process.pid is not None]
             self.close()
             raise
         finally:
-            for connection in connections:
+            for connection in self._theirs:
                 connection.close()
             for arena in self._arenas:
                 arena.close_descriptor()
 
     def _start_all(self) -> None:
-        for process in self.threads:
-            try:
-                process.start()
-            except (TypeError, AttributeError, pickle.PicklingError):
-                warnings.warn(
-                    "Got pickle error when attempting to start a worker Process. "
-                    "This might be because the worker Process arguments are not picklable. "
-                    "Python 3.14+ changed the multiprocessing start method in non-Mac POSIX platforms "
-                    "to 'forkserver', which requires the worker Process arguments to be picklable. "
-                    "You can also try multiprocessing.set_start_method('fork').",
-                    stacklevel=2,
-                )
-                raise
+        try:
+            start_workers(self.threads, self._plan.code.roots)
+        except (TypeError, AttributeError, pickle.PicklingError):
+            warnings.warn(
+                "Got pickle error when attempting to start a worker Process. "
+                "This might be because the worker Process arguments are not picklable. "
+                "Python 3.14+ changed the multiprocessing start method in non-Mac POSIX platforms "
+                "to 'forkserver', which requires the worker Process arguments to be picklable. "
+                "You can also try multiprocessing.set_start_method('fork').",
+                stacklevel=2,
+            )
+            raise
 
     def restart_order(self, key: RandomKey, first_worker: int = 0) -> None:
         for task in self.pending:
@@ -150,7 +139,7 @@ class ProcessGroup(WorkerGroup):
         starts: list[WorkerStart] = [
             ProcessStart(self, number, key, self._epoch) for number in range(len(self.threads))
         ]
-        self.starts = starts  # before any answer can come
+        self._not_begun |= {(number, self._epoch): start for number, start in enumerate(starts)}
         message = pickle.dumps(("begin", key, self._epoch), 5)
         for number, start in enumerate(starts):
             if number in self._lost or self.is_ending:
@@ -234,9 +223,10 @@ class ProcessGroup(WorkerGroup):
         if snapshot is not None:
             snapshot = self._snapshots[number] = snapshot.completed(self._snapshots[number])
         if isinstance(message, Begun):
-            if message.epoch == self._epoch:
+            if (start := self._not_begun.get((number, message.epoch))) is not None:
                 error = None if message.error is None else error_of_parts(message.error)
-                self.starts[number].finish(snapshot, error, is_stateful=message.is_stateful)  # type: ignore[arg-type]
+                start.finish(snapshot, error, is_stateful=message.is_stateful)  # type: ignore[arg-type]
+                self._not_begun.pop((number, message.epoch), None)
         elif (task := self._tasks.get(message.key)) is not None:
             task.payload, task.account, task.snapshot = message.payload, message.account, snapshot  # type: ignore[assignment]
             task.is_end_of_stream = message.is_end_of_stream
@@ -247,6 +237,9 @@ class ProcessGroup(WorkerGroup):
 
     def _lose(self, number: int) -> None:
         """Notes that a worker's process has ended, and fails what was asked of it."""
+        for (worker, _), start in tuple(self._not_begun.items()):
+            if worker == number:
+                start.finish(None)
         if self.is_ending:
             self._lost[number] = ""
             return
@@ -257,7 +250,6 @@ class ProcessGroup(WorkerGroup):
         for task in asked:
             task.finish(error=RuntimeError(self._lost[number]))
             self._tasks = {key: each for key, each in self._tasks.items() if each is not task}
-        self.starts[number].finish(None)
         self._arenas[number].release()
 
     def received(self, task: Task) -> Any:
@@ -288,9 +280,10 @@ class ProcessGroup(WorkerGroup):
         if os.getpid() != self._owner_pid:
             return
         deadline = time.monotonic() + _JOIN_SECONDS
-        for process in self.threads:
+        started = [process for process in self.threads if process.pid is not None]
+        for process in started:
             process.join(max(0.0, deadline - time.monotonic()))
-        for process in self.threads:
+        for process in started:
             if process.exitcode is None:
                 process.terminate()
 
@@ -327,8 +320,7 @@ class ProcessStart(WorkerStart):
     def check(self, timeout_seconds: float) -> None:
         group, deadline = self._worker, time.monotonic() + (timeout_seconds or float("inf"))
         while group is not None and not self.is_done and self._pid == os.getpid() and time.monotonic() < deadline:
-            if not group.pump(_WATCH_SECONDS) and group.is_ending and group.threads[self._number].exitcode is not None:
-                break
+            group.pump(_WATCH_SECONDS)
         if self.is_done or self._pid != os.getpid():
             super().check(timeout_seconds)
 
@@ -368,10 +360,16 @@ def _loss(process: Any, last_words: str | None, item: Any) -> str:
     return f'{text}. Fewer workers need less memory; with workers="threads" the code runs in this process'
 
 
+def _handled_signals() -> frozenset[signal.Signals]:
+    """Returns the signals with handlers in Python: their exceptions would be lost in the hooks of a fork."""
+    handled = (number for number in signal.valid_signals() if callable(signal.getsignal(number)))
+    return frozenset(map(signal.Signals, handled)) | {signal.SIGINT}
+
+
 @contextlib.contextmanager
-def _interrupts_blocked() -> Iterator[None]:
-    """Blocks Ctrl-C in this thread and in processes started meanwhile. One that comes meanwhile is handled after it."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+def _blocked(signals: frozenset[signal.Signals]) -> Iterator[None]:
+    """Blocks signals in this thread and in processes started meanwhile. Those that come meanwhile are handled later."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
         yield
     finally:

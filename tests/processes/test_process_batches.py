@@ -1,0 +1,389 @@
+"""Batches that fastload's own worker processes make: memory, states, failures and ends."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import itertools
+import multiprocessing
+import os
+import pickle
+import re
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from child_loader import wait_for
+from children import RunChild
+from flat_values import flat
+from numbered import Numbered
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+
+import fastload
+from fastload._iteration.processes import _arenas
+from fastload._iteration.processes._packing import pack, unpack
+
+Processes = functools.partial(fastload.DataLoader, workers="processes")
+SIDE = 160  # a float32 image of it has more than the bytes that are sent with their message
+
+
+class Images(Numbered):
+    """Images that are told apart by any of their numbers."""
+
+    def sample(self, index: int) -> Any:
+        return torch.full((SIDE, SIDE), float(index)), torch.rand(2), index
+
+
+class Counting(IterableDataset[Any]):
+    """A stream that can go on."""
+
+    def __init__(self) -> None:
+        self.position = 0
+
+    def __iter__(self) -> Any:
+        info = get_worker_info()
+        assert info is not None
+        while self.position < 12:
+            self.position += 1
+            yield self.position * 10 + info.id, torch.rand(1)
+        self.position = 0
+
+    def state_dict(self) -> Any:
+        return {"position": self.position}
+
+    def load_state_dict(self, state: Any) -> None:
+        self.position = state["position"]
+
+
+# ---- messages --------------------------------------------------------------------------------------------------------
+
+
+def _sent(value: Any) -> Any:
+    packed = pack(value)
+    memory = [
+        torch.frombuffer(bytearray(ctypes.string_at(part.address, part.nbytes)), dtype=torch.uint8).untyped_storage()
+        if part.nbytes
+        else torch.UntypedStorage(0)
+        for part in packed.parts
+    ]
+    return unpack(packed.data, packed.begins, memory), sum(part.nbytes for part in packed.parts)
+
+
+def test_a_view_is_sent_without_the_rest_of_its_storage() -> None:
+    base = torch.arange(100_000.0)
+    value, num_bytes = _sent([base[10:20], base[15:30:2], base.view(100, 1000).t()[3, :4]])
+    assert flat(value) == flat([base[10:20], base[15:30:2], base.view(100, 1000).t()[3, :4]])
+    assert num_bytes < 4 * 3100
+    assert value[1].stride() == (2,)
+    assert value[0].untyped_storage().data_ptr() == value[1].untyped_storage().data_ptr()
+    value[0][5] = -1.0
+    assert value[1][0] == -1.0
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        torch.empty(0, 3),
+        torch.tensor(5),
+        torch.arange(6).view(2, 3).t(),
+        torch.ones(2, 3).to_sparse(),
+        torch.ones(3).expand(4, 3),
+        torch.nn.Parameter(torch.ones(2)),
+        torch.ones(3, dtype=torch.bfloat16),
+    ],
+    ids=lambda tensor: f"{tensor.dtype} {tuple(tensor.shape)}",
+)
+def test_tensors_of_every_kind_come_as_they_were(tensor: torch.Tensor) -> None:
+    value, _ = _sent(tensor)
+    assert type(value) is type(tensor)
+    assert (value.dtype, value.shape, value.layout) == (tensor.dtype, tensor.shape, tensor.layout)
+    assert value.requires_grad == tensor.requires_grad
+    plain = (each.to_dense() for each in (value, tensor))
+    assert torch.equal(*plain)
+
+
+# ---- memory ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_batch_never_changes_while_it_is_held() -> None:
+    loader = Processes(Images(60), 2, num_workers=2, prefetch_factor=4)
+    held: list[Any] = []
+    for _ in range(2):
+        for images, _, numbers in loader:
+            views = images[0, 3:], images.numpy()[1], memoryview(images.numpy()), images.as_strided((2, 3), (7, 5), 11)
+            held.append((numbers.tolist(), images, views))
+    for (first, second), images, views in held:
+        assert (images[0] == first).all()
+        assert (images[1] == second).all()
+        assert (views[0] == first).all()
+        assert (views[1] == second).all()
+        assert np.asarray(views[2])[1, 0, 0] == second
+        assert (views[3] == first).all()
+    assert not held[0][1].is_shared()
+
+
+def _keeping() -> Any:
+    kept: list[Any] = []
+
+    def collate(samples: Any) -> Any:
+        kept.append(torch.utils.data.default_collate(samples))
+        return kept[-1], kept[max(0, len(kept) - 3)]  # an older one, too
+
+    return collate
+
+
+def test_batches_that_a_worker_keeps_stay_its_own() -> None:
+    for new, old in Processes(Images(80), 2, num_workers=1, collate_fn=_keeping()):
+        assert (new[0][0] == new[2][0]).all()
+        assert (old[0][1] == old[2][1]).all()
+
+
+def test_without_memory_to_map_batches_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Refused:
+        def __init__(self) -> None:
+            raise OSError("no memory")
+
+    monkeypatch.setattr(_arenas._native, "Arena", Refused)
+    torch.manual_seed(1)
+    mine = flat(list(Processes(Images(), 4, num_workers=2)))
+    torch.manual_seed(1)
+    assert mine == flat(list(DataLoader(Images(), 4, num_workers=2)))
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_workers_that_are_not_forked_have_arenas_too(method: str) -> None:
+    loaders = (kind(Images(8), 4, num_workers=1, multiprocessing_context=method) for kind in (DataLoader, Processes))
+    theirs, mine = (flat([(images, numbers) for images, _, numbers in loader]) for loader in loaders)
+    assert mine == theirs
+
+
+class Large(Numbered):
+    def __getitem__(self, indices: Any) -> Any:
+        return len(indices), os.urandom(5_000_000)
+
+
+def test_large_requests_and_answers_wait_for_nothing() -> None:
+    """Neither end blocks in a write while the other does."""
+    batches = [list(range(50_000))] * 6
+    loader = Processes(Large(), sampler=batches, batch_size=None, num_workers=2, prefetch_factor=3, timeout=60)
+    assert [(number, len(data)) for number, data in loader] == [(50_000, 5_000_000)] * 6
+
+
+# ---- states ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [Images, Counting])
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_an_epoch_resumes_after_any_batch(make: Any, num_workers: int) -> None:
+    torch.manual_seed(3)
+    loader = Processes(make(), 3, num_workers=num_workers)
+    iterator, states, batches = iter(loader), [], []
+    for batch in iterator:
+        batches.append(flat(batch))
+        states.append(pickle.dumps(loader.state_dict()))
+    for number in range(0, len(states) - 1, 2):
+        again = Processes(make(), 3, num_workers=num_workers)
+        again.load_state_dict(pickle.loads(states[number]))
+        assert [flat(batch) for batch in again] == batches[number + 1 :]
+
+
+def test_a_state_of_threads_goes_on_in_processes() -> None:
+    torch.manual_seed(3)
+    threads = fastload.DataLoader(Images(), 4, num_workers=2, shuffle=True)
+    iterator = iter(threads)
+    batches = [flat(next(iterator)) for _ in range(2)]
+    state = threads.state_dict()
+    batches += map(flat, iterator)
+    processes = Processes(Images(), 4, num_workers=2, shuffle=True)
+    processes.load_state_dict(state)
+    assert [*batches[:2], *map(flat, processes)] == batches
+
+
+def test_rng_sample_gives_the_same_for_any_workers() -> None:
+    def epoch(**arguments: Any) -> Any:
+        loader = fastload.DataLoader(Images(), 4, rng="sample", seed=5, **arguments)
+        return [flat(batch) for batch in loader]
+
+    expected = epoch(num_workers=0)
+    assert epoch(num_workers=1, workers="processes") == expected
+    assert epoch(num_workers=3, workers="processes") == expected
+
+
+class Bad(Numbered):
+    def sample(self, index: int) -> Any:
+        if index % 5 == 3:
+            raise OSError(f"sample {index} is bad")
+        return index
+
+
+@pytest.mark.parametrize("on_error", ["skip", "replace"])
+def test_bad_samples_are_treated_as_in_threads(on_error: Any, tmp_path: Path) -> None:
+    def run(workers: Any) -> Any:
+        ledger = tmp_path / f"{workers}.jsonl"
+        loader = fastload.DataLoader(Bad(), 4, num_workers=2, workers=workers, on_error=on_error, ledger=ledger)
+        batches = [batch.tolist() for batch in loader]
+        stats = loader.stats()
+        return batches, stats.samples_replaced, stats.samples_skipped, len(ledger.read_text().splitlines())
+
+    assert run("processes") == run("threads")
+
+
+# ---- failures --------------------------------------------------------------------------------------------------------
+
+
+class Dying(Numbered):
+    """Sample 4 ends its worker once."""
+
+    def __init__(self, end: Any) -> None:
+        super().__init__(12)
+        self.end = end
+
+    def sample(self, index: int) -> Any:
+        if index == 4:
+            self.end()
+        return index
+
+
+def _killed() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _interrupted() -> None:
+    raise KeyboardInterrupt("of the data set")
+
+
+@pytest.mark.parametrize(
+    ("end", "text"),
+    [
+        (_killed, r"exited unexpectedly: DataLoader worker \(pid \d+\) is killed by signal: Killed"),
+        (functools.partial(os._exit, 3), "exited unexpectedly with exit code 3"),
+        (_interrupted, "exited unexpectedly with KeyboardInterrupt: of the data set"),
+        (functools.partial(exit, 5), "exited unexpectedly with SystemExit: 5"),
+    ],
+    ids=["signal", "exit", "interrupt", "system exit"],
+)
+def test_the_end_of_a_worker_is_an_error_in_its_turn_and_the_others_go_on(end: Any, text: str) -> None:
+    iterator = iter(Processes(Dying(end), 2, num_workers=2))
+    seen = []
+    for _ in range(6):
+        try:
+            seen.append(next(iterator).tolist())
+        except RuntimeError as error:
+            seen.append(str(error))
+    assert [batch for batch in seen if isinstance(batch, list)] == [[0, 1], [2, 3], [6, 7], [10, 11]]
+    assert isinstance(seen[2], str)
+    assert re.search(text, seen[2]), seen[2]
+    assert seen[2].startswith("DataLoader worker (pid(s) ")
+    assert "asked for [4, 5]" in seen[2]
+
+
+class Locked(Numbered):
+    def sample(self, index: int) -> Any:
+        return {"number": index, "deep": [index, threading.Lock() if index == 5 else None]}
+
+
+def test_a_batch_that_cannot_be_sent_is_named() -> None:
+    iterator = iter(Processes(Locked(), 2, num_workers=1, collate_fn=list))
+    assert [next(iterator)[0]["number"], next(iterator)[0]["number"]] == [0, 2]
+    with pytest.raises(RuntimeError, match=r"batch\[1\]\['deep'\]\[1\] is a lock, which cannot be pickled"):
+        next(iterator)
+    assert next(iterator)[0]["number"] == 6
+
+
+class Particular(Exception):
+    def __init__(self, one: int, two: int) -> None:
+        super().__init__(f"{one} and {two}")
+        self.one = one
+
+
+class Raising(Numbered):
+    def sample(self, index: int) -> Any:
+        error = Particular(index, 2)
+        error.where = "here"  # type: ignore[attr-defined]
+        raise error
+
+
+def test_an_error_has_its_text_its_type_where_it_can_and_its_cause() -> None:
+    with pytest.raises(RuntimeError, match="Caught Particular in DataLoader worker process 0") as caught:
+        next(iter(Processes(Raising(), num_workers=1)))
+    assert "0 and 2" in str(caught.value)
+
+
+# ---- ends ------------------------------------------------------------------------------------------------------------
+
+
+def _children() -> set[int]:
+    return {process.pid or 0 for process in multiprocessing.active_children()}
+
+
+@pytest.mark.parametrize("is_persistent", [False, True])
+def test_a_dropped_iterator_ends_its_workers_without_a_wait(is_persistent: bool) -> None:
+    before = _children()
+    loader = Processes(Images(), 2, num_workers=2, persistent_workers=is_persistent)
+    iterator = iter(loader)
+    next(iterator)
+    started = time.monotonic()
+    del iterator, loader
+    assert time.monotonic() - started < 2
+    assert wait_for(lambda: _children() <= before)
+
+
+def test_workers_end_with_the_epoch_and_with_close() -> None:
+    before = _children()
+    loader = Processes(Images(), 2, num_workers=2)
+    list(loader)
+    assert _children() <= before
+    iterator = iter(loader)
+    next(iterator)
+    loader.close()
+    assert _children() <= before
+    with pytest.raises(fastload.LoaderClosedError):
+        next(iterator)
+
+
+def test_a_fork_of_the_program_keeps_no_worker_and_hides_no_death() -> None:
+    iterator = iter(Processes(Dying(_killed), 2, num_workers=1))
+    pid = os.fork()
+    if pid == 0:
+        time.sleep(60)
+        os._exit(0)
+    try:
+        seen = list(itertools.islice(iterator, 2))
+        assert len(seen) == 2
+        with pytest.raises(RuntimeError, match="exited unexpectedly"):
+            next(iterator)
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def test_workers_end_with_a_parent_that_is_killed(run_child: RunChild, tmp_path: Path) -> None:
+    run_child(
+        f"""
+        import os, signal, time
+        import fastload
+        from pathlib import Path
+        from numbered import Numbered
+        pid = os.fork()
+        if pid == 0:
+            iterator = iter(fastload.DataLoader(Numbered(), 2, num_workers=2, workers="processes"))
+            next(iterator)
+            Path({str(tmp_path / "pids")!r}).write_text(" ".join(str(worker.pid) for worker in iterator._workers))
+            time.sleep(60)
+        while not Path({str(tmp_path / "pids")!r}).exists():
+            time.sleep(0.01)
+        time.sleep(0.1)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        for worker in Path({str(tmp_path / "pids")!r}).read_text().split():
+            end = time.monotonic() + 30
+            while Path("/proc", worker).exists() and "State:\\tZ" not in Path("/proc", worker, "status").read_text():
+                assert time.monotonic() < end, worker
+                time.sleep(0.05)
+        """
+    )
