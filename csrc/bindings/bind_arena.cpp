@@ -15,10 +15,10 @@
 
 #include "bindings/bindings.h"
 #include "bindings/class.h"
-#include "python/without_gil.h"
 #include "kernels/stream_copy.h"
 #include "processes/arena.h"
 #include "processes/slots.h"
+#include "python/without_gil.h"
 
 namespace py = pybind11;
 

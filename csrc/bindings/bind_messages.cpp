@@ -4,8 +4,8 @@
 
 #include "bindings/bindings.h"
 #include "bindings/class.h"
-#include "python/without_gil.h"
 #include "processes/message_socket.h"
+#include "python/without_gil.h"
 
 namespace py = pybind11;
 
@@ -70,6 +70,7 @@ void bind_messages(py::module_& m) {
         .def("drop", &drop_message)
         .def("flush", &MessageSocket::flush)
         .def("close", &MessageSocket::close)
+        .def_property_readonly("has_unsent", &MessageSocket::has_unsent)
         .def_property_readonly("has_ended",
                                [](const MessageSocket& socket) { return socket.has_ended() && !socket.has_message(); });
     m.def("wait_for_message", &wait_for_message, py::arg("sockets"), py::arg("seconds"));

@@ -33,9 +33,13 @@ class LoaderCache:
 
     Entropy indexes of JPEG files are kept by the files' contents, so other loaders of the process profit. A store that
     is asked for the files' coefficients or pixels is read by their paths.
+
+    Args:
+        is_of_worker: Whether this is a worker's process, which shares indexes with the other workers as ranks do.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_of_worker: bool = False) -> None:
+        self._is_of_worker = is_of_worker
         self._native: _native.DecodeCache | None = None
         self._store: OpenStore | None = None
         self._files: FileRecords | None = None
@@ -55,7 +59,7 @@ class LoaderCache:
         if self._made_for != (os.getpid(), setting) or not self._is_current():
             if self._is_here():
                 self._counted.update(self._counters())
-            self._store = _store_of(setting)
+            self._store = _store_of(setting, is_shared=self._is_of_worker)
             self._files, self._refusal = (None, None) if self._store is None else file_records_of(setting)
             self._native = _made(self._store, num_images or 0, self._files)
             self._made_for = os.getpid(), setting
@@ -67,6 +71,11 @@ class LoaderCache:
             self._store.warn_of_trouble()
             self._store.native.begin_epoch()
         return self._native
+
+    def close(self) -> None:
+        """Publishes what was kept and waits for that, at most CLOSE_SECONDS."""
+        if self._is_here() and self._store is not None:
+            self._store.close()
 
     def end_epoch(self) -> None:
         """Begins to publish the indexes that were kept. Waits for nothing."""
@@ -120,9 +129,30 @@ class LoaderCache:
         return self._made_for is not None and self._made_for[0] == os.getpid()
 
 
-def cache_of_process(setting: CacheSetting, num_images: int | None) -> _native.DecodeCache | None:
-    """Returns the cache of a worker process; see LoaderCache.native()."""
-    return LoaderCache().native(setting, num_images)
+class WorkerCache:
+    """The cache of a worker process.
+
+    Args:
+        setting: The loader's argument.
+        num_images: Size of the data set; None: not known.
+
+    Attributes:
+        native: The object that native code uses; None where nothing is kept.
+    """
+
+    def __init__(self, setting: CacheSetting, num_images: int | None) -> None:
+        self._cache = LoaderCache(is_of_worker=True)
+        self._arguments = setting, num_images
+        self.native = self._cache.native(setting, num_images)
+
+    def begin_epoch(self) -> None:
+        """Begins to publish the indexes of the epoch before, for an epoch that follows."""
+        self._cache.end_epoch()
+        self._cache.native(*self._arguments)
+
+    def close(self) -> None:
+        """Publishes what was kept, at the worker's end."""
+        self._cache.close()
 
 
 def index_limit() -> int:
@@ -142,10 +172,10 @@ def _machine_limit() -> int:
     return min(_MAX_INDEX_BYTES, total_memory() // _MEMORY_SHARE)
 
 
-def _store_of(setting: CacheSetting) -> OpenStore | None:
+def _store_of(setting: CacheSetting, *, is_shared: bool) -> OpenStore | None:
     """Returns the store of indexes; None: they are in the memory of the process."""
     if not isinstance(setting, Cache):
-        return open_shared(_machine_limit()) if has_other_ranks() else None
+        return open_shared(_machine_limit()) if is_shared or has_other_ranks() else None
     try:
         return open_store(place_of(setting))
     except (OSError, RuntimeError) as error:

@@ -13,7 +13,7 @@ from torch.utils.data import BatchSampler
 
 from fastload import _native
 from fastload._decode_cache._cache import NoPixelsError, is_of_pixels
-from fastload._decode_cache._loader_cache import cache_of_process
+from fastload._decode_cache._loader_cache import WorkerCache
 from fastload._delivery._batch_memory import BatchMemory, HostMemory, StagedMemory
 from fastload._iteration._iterator import EpochIterator
 from fastload._iteration._maker import BatchMaker
@@ -205,7 +205,7 @@ def python_iterator(now: CurrentLoader, setup: LoaderSetup, *, begins_natively: 
         maker = CallerMaker(plan, threads)
     elif is_in_processes:
         torch.utils.data.DataLoader.check_worker_number_rationality(now.loader)  # torch warns at construction and here
-        make_cache = functools.partial(cache_of_process, now.cache_setting(setup.plan), _num_images(now))
+        make_cache = functools.partial(WorkerCache, now.cache_setting(setup.plan), _num_images(now))
         maker = ProcessMaker(plan, threads, now.loader.multiprocessing_context, make_cache)
     else:
         maker = WorkerMaker(plan, threads)

@@ -21,7 +21,9 @@ import torch
 from child_loader import wait_for
 from children import RunChild
 from flat_values import flat
+from image_folders import save_jpeg
 from numbered import Numbered
+from PIL import Image
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 import fastload
@@ -214,6 +216,15 @@ def test_rng_sample_gives_the_same_for_any_workers() -> None:
     assert epoch(num_workers=3, workers="processes") == expected
 
 
+class Opening(Numbered):
+    def __init__(self, folder: Path) -> None:
+        self.paths = sorted(folder.rglob("*.JPEG"))
+        super().__init__(len(self.paths))
+
+    def sample(self, index: int) -> Any:
+        return np.asarray(Image.open(self.paths[index]).convert("RGB").crop((300, 300, 360, 360)))
+
+
 class Bad(Numbered):
     def sample(self, index: int) -> Any:
         if index % 5 == 3:
@@ -231,6 +242,18 @@ def test_bad_samples_are_treated_as_in_threads(on_error: Any, tmp_path: Path) ->
         return batches, stats.samples_replaced, stats.samples_skipped, len(ledger.read_text().splitlines())
 
     assert run("processes") == run("threads")
+
+
+def test_workers_share_the_indexes_that_they_make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FASTLOAD_CACHE", str(tmp_path))
+    for number in range(4):
+        save_jpeg(tmp_path / f"{number}.JPEG", number, 640, 480)
+    dataset = Opening(tmp_path)
+    for _ in range(2):
+        assert len(list(Processes(dataset, None, num_workers=2))) == len(dataset)
+    threads = fastload.DataLoader(dataset, None, num_workers=1, cache=fastload.Cache(tmp_path / "decode"))
+    assert len(list(threads)) == len(dataset)
+    assert threads.stats().cache_hits == len(dataset)
 
 
 # ---- failures --------------------------------------------------------------------------------------------------------

@@ -7,9 +7,11 @@ import os
 import pickle
 import random
 import signal
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ import torch.multiprocessing
 from torch.utils.data._utils import signal_handling, worker
 
 from fastload import _native
+from fastload._decode_cache._loader_cache import WorkerCache
 from fastload._delivery._thread_order import DeviceOrder
 from fastload._images._opener import decode_natively
 from fastload._iteration._maker import Request
@@ -43,6 +46,8 @@ from fastload._workers._worker_objects import NAMES, UserCode, WorkerObjects
 # How often a worker without work looks whether its parent still lives.
 _WATCH_SECONDS = 2.0
 _LAST_WORDS_SECONDS = 1.0
+# man 5 proc: /proc/pid/oom_score_adj.
+_MORE_OOM_SCORE, _MOST_OOM_SCORE = 500, 1000
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,7 @@ class ChildPlan:
         code: The user's code.
         held: The generators that it holds, if forked workers have the objects that they were found in.
         make_fetch_plan: Makes the way in which batches are made, with the process's counters and cache.
-        make_cache: Makes the process's cache of decoded images.
+        make_cache: Opens the process's cache of decoded images.
         num_workers: At least 1.
         base_seed: The iteration's base seed.
         is_in_order: Whether a batch depends on the batches that its worker made before.
@@ -65,7 +70,7 @@ class ChildPlan:
     code: UserCode
     held: HeldGenerators | None
     make_fetch_plan: Callable[..., FetchPlan]
-    make_cache: Callable[[], _native.DecodeCache | None]
+    make_cache: Callable[[], WorkerCache]
     num_workers: int
     base_seed: int
     is_in_order: bool
@@ -165,6 +170,7 @@ def run_worker(
     signal.pthread_sigmask(signal.SIG_UNBLOCK, blocked)
     torch.multiprocessing._set_thread_name("pt_data_worker")
     torch.set_num_threads(1)
+    _go_before_the_parent()
     keep_only(connection)
     socket = socket_of(connection)
     connection.close()
@@ -175,6 +181,13 @@ def run_worker(
         process.say_last_words(error)
         if not isinstance(error, KeyboardInterrupt):  # torch's workers end without a word, too
             raise
+
+
+def _go_before_the_parent() -> None:
+    """Makes this process end before the training does when memory runs out."""
+    path = Path("/proc/self/oom_score_adj")
+    with contextlib.suppress(OSError, ValueError):
+        path.write_text(str(min(_MOST_OOM_SCORE, int(path.read_text()) + _MORE_OOM_SCORE)))
 
 
 class _Process:
@@ -193,7 +206,7 @@ class _Process:
         plan = self._plan
         cache = plan.make_cache()
         worker_plan = WorkerPlan(
-            fetch=plan.make_fetch_plan(counters=self._counters, lock=None, cache=cache),
+            fetch=plan.make_fetch_plan(counters=self._counters, lock=None, cache=cache.native),
             num_workers=plan.num_workers,
             base_seed=plan.base_seed,
             pin=None,
@@ -203,18 +216,21 @@ class _Process:
             is_in_order=plan.is_in_order,
             resume_point=plan.resume_point,
         )
-        code = plan.code.of_worker(cache=cache, lock=None)
+        code = plan.code.of_worker(cache=cache.native, lock=None)
         held = plan.held or HeldGenerators(code.roots, NAMES)
         of_process = ProcessWorker(worker_plan, self._number, code, held, self._memory, self._should_stop)
         with contextlib.ExitStack() as until_end:
             of_process.prepare(until_end)
             for message in self._messages():
                 if isinstance(message, WorkerStart):
+                    if message.epoch > 1:
+                        cache.begin_epoch()
                     of_process.begin_epoch(message)
                     self._report(message)
                 elif not self._is_ending[0]:
                     self._answer(of_process, *message)
         self._memory.release()
+        cache.close()
 
     def _messages(self) -> Iterator[Any]:
         """Yields a WorkerStart, or a batch's request and its arguments, until there will be no more."""
@@ -274,4 +290,7 @@ class _Process:
         """Tells the parent why the process ends."""
         with contextlib.suppress(Exception):
             self._sender.send(Lost(f"{type(error).__name__}: {error}"))
-            _native.wait_for_message([self._socket], _LAST_WORDS_SECONDS)  # for the end of the connection
+            deadline = time.monotonic() + _LAST_WORDS_SECONDS
+            while self._socket.has_unsent and time.monotonic() < deadline:
+                time.sleep(0.01)
+                self._socket.flush()

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from fastload import _native
+from fastload._decode_cache._loader_cache import WorkerCache
 from fastload._iteration._maker import TorchValues
 from fastload._iteration.processes._child import ChildPlan
 from fastload._iteration.processes._process_group import ProcessGroup, context_of
@@ -29,7 +29,7 @@ class ProcessMaker(WorkerMaker):
         plan: How the batches are made.
         threads: The loader's record of its iterations.
         context: The loader's multiprocessing_context, or None.
-        make_cache: Makes a process's cache of decoded images. Can be pickled.
+        make_cache: Opens a process's cache of decoded images. Can be pickled.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class ProcessMaker(WorkerMaker):
         plan: ThreadPlan,
         threads: LoaderThreads,
         context: Any,
-        make_cache: Callable[[], _native.DecodeCache | None],
+        make_cache: Callable[[], WorkerCache],
     ) -> None:
         super().__init__(plan, threads)
         self._context, self._make_cache = context_of(context), make_cache

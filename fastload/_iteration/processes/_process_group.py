@@ -245,6 +245,8 @@ class ProcessGroup(WorkerGroup):
             return
         process = self.threads[number]
         process.join(_JOIN_SECONDS)
+        if process.exitcode is None:  # it has closed its end of the connection
+            process.terminate()
         asked = [task for task in self._tasks.values() if task.worker_id == number and task.epoch == self._epoch]
         self._lost[number] = _loss(process, self._last_words.get(number), asked[0].request.item if asked else None)
         for task in asked:

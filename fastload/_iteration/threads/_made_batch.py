@@ -78,6 +78,12 @@ class TaskBatch(PythonBatch):
         task.let_go()
         self._task = None
 
+    def let_go(self) -> None:
+        if self._task is not None:  # the batch has failed
+            self._task.let_go()
+            self._task = None
+        super().let_go()
+
     def _raise_error(self, task: Task) -> None:
         error = task.take_error()
         if error is None:

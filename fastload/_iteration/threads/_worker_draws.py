@@ -207,7 +207,7 @@ class WorkerStart:
         if self._snapshot is None:
             raise StateError(
                 "fastload.workers",
-                "are not known: a worker's thread ended or did not answer before it began the epoch",
+                "are not known: a worker ended or did not answer before it began the epoch",
                 "ask for the state after the first batch",
             )
         return self._snapshot
