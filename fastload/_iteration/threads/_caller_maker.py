@@ -65,7 +65,7 @@ class CallerMaker:
         self._plan, self._loader_threads = plan, threads
         self._num_closes = threads.num_closes
         setup = plan.setup
-        self.fingerprint = lambda: plan.fingerprint
+        self.fingerprint = plan.new_fingerprint()
         self._generators = WorkerGenerators(0, 0) if plan.rng == "sample" else None
         self._key = RandomKey(0, 0)
         (resume_point,) = resume_points(setup.saved, 0) or (None,)

@@ -43,7 +43,7 @@ class WorkerMaker:
         self.way: Way = plan.way
         self.takes_numbers = plan.rng != "torch"
         self.snapshot_every = setup.settings.snapshot_every_n_steps if plan.has_states else 1
-        self.fingerprint = lambda: plan.fingerprint
+        self.fingerprint = plan.new_fingerprint()
         self._plan, self._setup, self._loader_threads = plan, setup, threads
         self._done: Task | None = None  # the task that is taken and not yet released
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,10 +39,12 @@ class ThreadPlan:
         """The loader's argument `rng`: "torch" or "sample"."""
         return self.fetch.rng
 
-    @functools.cached_property
-    def fingerprint(self) -> dict[str, Any]:
-        """The fingerprint of the loader, made when it is first asked for."""
-        return fingerprint_of_loader(self.code.dataset, self.setup.index_sampler, self.setup.errors)
+    def new_fingerprint(self) -> Callable[[], dict[str, Any]]:
+        """Returns a function that makes the loader's fingerprint once. It does not keep the plan, as states keep it."""
+        setup = self.setup
+        return functools.cache(
+            functools.partial(fingerprint_of_loader, self.code.dataset, setup.index_sampler, setup.errors)
+        )
 
     @property
     def has_states(self) -> bool:
