@@ -70,7 +70,8 @@ def _unpickled(values: dict[str, Any]) -> LoaderSettings:
 
 def check_settings(settings: LoaderSettings, dataset: object) -> None:
     """Raises ValueError or TypeError that names the first argument which makes no sense for a loader of `dataset`."""
-    check_workers(settings)
+    if settings.workers not in ("threads", "processes"):
+        raise ValueError(f"workers must be 'threads' or 'processes', got {settings.workers!r}")
     rng, seed, memory_format = settings.rng, settings.seed, settings.memory_format
     if rng not in ("torch", "sample"):
         raise ValueError(f"rng must be 'torch' or 'sample', got {rng!r}")
@@ -108,12 +109,6 @@ def check_settings(settings: LoaderSettings, dataset: object) -> None:
         raise ValueError(f"cache must be 'auto', a fastload.Cache or None, got {settings.cache!r}")
     check_device(settings.device)
     settings.error_policy  # noqa: B018 - the property checks its arguments
-
-
-def check_workers(settings: LoaderSettings) -> None:
-    """Raises ValueError for an unknown `workers`."""
-    if settings.workers not in ("threads", "processes"):
-        raise ValueError(f"workers must be 'threads' or 'processes', got {settings.workers!r}")
 
 
 def _check_count(name: str, value: object, most: int) -> None:

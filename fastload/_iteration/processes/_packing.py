@@ -39,8 +39,9 @@ class Part(NamedTuple):
 
 @dataclass
 class _Span:
-    """The bytes of a storage that the tensors of a batch use."""
+    """The bytes of a storage that the tensors of a batch use, and the number of the part that they become."""
 
+    number: int
     storage: torch.UntypedStorage
     begin: int
     end: int
@@ -80,10 +81,10 @@ class _Pickler(ForkingPickler):
         begin, end = _bytes_used(tensor)
         span = self.spans.get(storage._cdata)
         if span is None:
-            span = self.spans[storage._cdata] = _Span(storage, begin, end)
+            span = self.spans[storage._cdata] = _Span(len(self.spans), storage, begin, end)
         else:
             span.add(begin, end)
-        return list(self.spans).index(storage._cdata)
+        return span.number
 
 
 def pack(value: Any) -> Packed:

@@ -136,9 +136,7 @@ class ProcessGroup(WorkerGroup):
     # ---- an epoch --------------------------------------------------------------------------------------------------
 
     def _begin_epoch(self, key: RandomKey) -> list[WorkerStart]:
-        starts: list[WorkerStart] = [
-            ProcessStart(self, number, key, self._epoch) for number in range(len(self.threads))
-        ]
+        starts: list[WorkerStart] = [ProcessStart(key, self._epoch, self) for _ in self.threads]
         self._not_begun |= {(number, self._epoch): start for number, start in enumerate(starts)}
         message = pickle.dumps(("begin", key, self._epoch), 5)
         for number, start in enumerate(starts):
@@ -314,10 +312,6 @@ class ProcessTask(Task):
 
 class ProcessStart(WorkerStart):
     """The start of an epoch in a worker process."""
-
-    def __init__(self, group: ProcessGroup, number: int, key: RandomKey, epoch: int) -> None:
-        super().__init__(key, epoch, group)
-        self._number = number
 
     def check(self, timeout_seconds: float) -> None:
         group, deadline = self._worker, time.monotonic() + (timeout_seconds or float("inf"))
