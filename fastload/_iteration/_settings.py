@@ -29,7 +29,7 @@ _MAX_SECONDS = (2**31 - 1) // 1000
 class LoaderSettings:
     """The arguments that torch's DataLoader does not have; fastload.DataLoader documents them."""
 
-    workers: Literal["threads", "processes"]
+    workers: Literal["auto", "threads", "processes"]
     thread_safe: bool
     copy: bool
     native_images: bool
@@ -112,8 +112,8 @@ def check_settings(settings: LoaderSettings, dataset: object) -> None:
 
 def check_workers(settings: LoaderSettings) -> None:
     """Raises ValueError for an unknown `workers`."""
-    if settings.workers not in ("threads", "processes"):
-        raise ValueError(f"workers must be 'threads' or 'processes', got {settings.workers!r}")
+    if settings.workers not in ("auto", "threads", "processes"):
+        raise ValueError(f"workers must be 'auto', 'threads' or 'processes', got {settings.workers!r}")
 
 
 def _check_count(name: str, value: object, most: int) -> None:

@@ -13,6 +13,7 @@ from fastload._iteration.processes._arenas import SharedArena, SlotMemory, stora
 from fastload._iteration.processes._packing import Part, pack, unpack
 from fastload._iteration.processes._snapshots import SnapshotMessage, StateErrorParts
 from fastload._iteration.threads._worker_draws import GeneratorSnapshot
+from fastload._process._forked_cuda import is_of_forked_cuda
 from fastload._quarantine._failure import Account
 from fastload._workers._collate_memory import CollateMemory
 from fastload._workers._worker_error import WorkerFailure, worded
@@ -137,6 +138,8 @@ def packed_failure(failure: WorkerFailure) -> Payload:
             return payload
         failure = WorkerFailure.of(RuntimeError(str(failure.error)), "in a DataLoader worker process")
     words = failure.words
+    if is_of_forked_cuda(failure.error):
+        words.exc_msg += '\nThreads of this process can use CUDA: pass workers="threads"'
     if _tried([words.exc_type]) is None:
         words.exc_type = RuntimeError  # the text has the type's name
     for parts in ([words, failure.error, vars(failure.error)], [words, None, vars(failure.error)], [words, None, {}]):
