@@ -110,7 +110,7 @@ class CurrentLoader:
 
     @functools.cached_property
     def _gpu_obstacle(self) -> str | None:
-        """Why processes cannot use the GPU that the user's Python works on, as a clause, or None."""
+        """The reason, as a clause, why processes cannot use the GPU that the user's Python works on, or None."""
         if start_method_of(self.loader.multiprocessing_context) != "fork":
             return None
         if self.kept.forms.why_threads is not None:
