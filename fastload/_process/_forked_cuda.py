@@ -12,7 +12,7 @@ def is_of_forked_cuda(error: BaseException | None) -> bool:
     for _ in range(_MOST_CAUSES):
         if error is None:
             return False
-        if _TEXT in str(error):
+        if type(error) is RuntimeError and _TEXT in str(error):
             return True
         error = error.__cause__ or error.__context__
     return False

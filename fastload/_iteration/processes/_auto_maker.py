@@ -15,11 +15,11 @@ from fastload._iteration.processes._maker import ProcessMaker
 from fastload._iteration.processes._process_group import ProcessTask
 from fastload._iteration.threads._loader_threads import LoaderThreads
 from fastload._iteration.threads._maker import WorkerMaker
+from fastload._iteration.threads._task import Task
 from fastload._iteration.threads._thread_plan import ThreadPlan
 from fastload._iteration.threads._worker_group import WorkerGroup
 from fastload._planning._worker_form import FormMemory
 from fastload._process._forked_cuda import is_of_forked_cuda
-from fastload._process._interrupts import is_interrupt
 
 _REFUSED = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EPERM})
 
@@ -65,7 +65,8 @@ class AutoMaker(ProcessMaker):
                 raise
             self._start_threads()
             self._forms.no_process(f"the system starts no process ({error.strerror})")
-        self.threads = list(self.threads)
+        self._shown = list(self.threads)  # torch's iterators have this list
+        self.threads = self._shown
 
     def _new_group(self, values: TorchValues) -> WorkerGroup:
         return super()._new_group(values) if self._is_of_processes else WorkerMaker._new_group(self, values)
@@ -94,25 +95,12 @@ class AutoMaker(ProcessMaker):
     def take(self) -> MadeBatch | None:
         self._move()
         made = super().take()
-        if self._may_move and self._is_of_forked_cuda():
+        if self._may_move and _is_of_forked_cuda(self._done):
             self._moved = [task.request for task in self._group.pending]
             self._move()
             made = super().take()
         self._may_move = False
         return made
-
-    def _is_of_forked_cuda(self) -> bool:
-        """Returns whether CUDA was refused to the worker of the batch that is taken."""
-        task = self._done
-        if not isinstance(task, ProcessTask) or task.payload is None or not task.payload.is_error:
-            return False
-        try:
-            self._group.received(task)
-        except Exception as error:
-            if is_interrupt(error):
-                raise
-            return is_of_forked_cuda(error)
-        return False
 
     def _move(self) -> None:
         """Ends the processes and begins again in threads, if that was decided. Another call after an interrupt begins
@@ -120,13 +108,17 @@ class AutoMaker(ProcessMaker):
         if self._moved is None:
             return
         assert self._begun is not None, "batches were requested"
-        shown = self.threads  # torch's iterators have this list
         self._group.close()
         self._start_threads()
         super().begin_epoch(self._begun)
         for request in self._moved:
             self.submit(request, [request])
-        shown[:] = self.threads
-        self.threads = shown
+        self._shown[:] = self.threads
+        self.threads = self._shown
         self._moved = None
         self._forms.give_up()
+
+
+def _is_of_forked_cuda(task: Task | None) -> bool:
+    """Returns whether CUDA was refused to the worker process of a finished task."""
+    return isinstance(task, ProcessTask) and task.payload is not None and task.payload.is_of_forked_cuda
