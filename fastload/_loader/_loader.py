@@ -561,12 +561,12 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
 
     def check_worker_number_rationality(self) -> None:
         """Warns if num_workers is larger than the number of available processors; torch calls it at construction."""
-        available = num_available()
-        if self.num_workers <= available:
-            return
-        if self._expected_kind() == "processes":
+        available, kind = num_available(), CurrentLoader(self).settings.workers
+        if kind == "auto" and self.num_workers > available and self._chooses_processes():
+            kind = "processes"
+        if kind == "processes":
             super().check_worker_number_rationality()  # in torch's own words
-        else:
+        elif self.num_workers > available:
             warnings.warn(
                 f"This DataLoader will use {self.num_workers} worker threads, more than the {available} processors "
                 "this process may run on. More threads load faster only if they wait for files or a network; otherwise "
@@ -574,15 +574,13 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
                 stacklevel=2,
             )
 
-    def _expected_kind(self) -> str:
-        """Returns the kind of workers that iter() would start now."""
+    def _chooses_processes(self) -> bool:
+        """Returns whether iter() would start processes now."""
         now = CurrentLoader(self)
-        if now.settings.workers != "auto":
-            return now.settings.workers
         try:
-            return now.form(now.plan()).kind
+            return now.form(now.plan()).is_of_processes
         except Exception:  # noqa: BLE001 - iter() will raise it
-            return "processes"
+            return True
 
     def __getstate__(self) -> dict[str, Any]:
         """Returns the settings, for pickle and copy, without threads, plans, counters and a persistent iterator."""

@@ -137,7 +137,7 @@ def packed_failure(failure: WorkerFailure) -> Payload:
     if not is_of_forked_cuda(failure.error):
         return _packed(failure)
     if failure.words is not None:
-        failure.words.exc_msg += '\nThreads of this process can use CUDA: pass workers="threads"'
+        failure.words.exc_msg += 'Threads of this process can use CUDA: pass workers="threads"'
     return _packed(failure)._replace(is_of_forked_cuda=True)
 
 
