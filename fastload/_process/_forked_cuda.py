@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 # torch.cuda._lazy_init().
-_TEXT = "Cannot re-initialize CUDA in forked subprocess"
+FORKED_CUDA = "Cannot re-initialize CUDA in forked subprocess"
 _MOST_CAUSES = 100
 
 
@@ -12,7 +12,7 @@ def is_of_forked_cuda(error: BaseException | None) -> bool:
     for _ in range(_MOST_CAUSES):
         if error is None:
             return False
-        if type(error) is RuntimeError and _TEXT in str(error):
+        if type(error) is RuntimeError and FORKED_CUDA in str(error):
             return True
         error = error.__cause__ or error.__context__
     return False

@@ -26,7 +26,8 @@ def gpu_object(roots: tuple[Any, ...], names: tuple[str, ...]) -> str | None:
         roots: The user's objects.
         names: Their names.
     """
-    if not torch.backends.cuda.is_built() and not any(package in sys.modules for package in _PACKAGES):
+    has_cuda = torch.backends.cuda.is_built()  # type: ignore[no-untyped-call]
+    if not has_cuda and not any(package in sys.modules for package in _PACKAGES):
         return None
     found = ((path, _described(thing)) for path, thing in walk(roots, names, _MAX_OBJECTS))
     return next((f"{path} is {what}" for path, what in found if what is not None), None)

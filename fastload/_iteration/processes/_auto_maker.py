@@ -19,7 +19,7 @@ from fastload._iteration.threads._task import Task
 from fastload._iteration.threads._thread_plan import ThreadPlan
 from fastload._iteration.threads._worker_group import WorkerGroup
 from fastload._planning._worker_form import FormMemory
-from fastload._process._forked_cuda import is_of_forked_cuda
+from fastload._process._forked_cuda import FORKED_CUDA
 
 _REFUSED = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EPERM})
 
@@ -83,7 +83,7 @@ class AutoMaker(ProcessMaker):
         try:
             super().begin_epoch(start)
         except StateError as error:
-            if not (self._may_move and is_of_forked_cuda(error)):
+            if not (self._may_move and FORKED_CUDA in error.problem):
                 raise
             self._moved = []
             self._move()
