@@ -29,7 +29,7 @@ _MAX_SECONDS = (2**31 - 1) // 1000
 class LoaderSettings:
     """The arguments that torch's DataLoader does not have; fastload.DataLoader documents them."""
 
-    workers: Literal["threads", "processes"]
+    workers: Literal["auto", "threads", "processes"]
     thread_safe: bool
     copy: bool
     native_images: bool
@@ -70,8 +70,8 @@ def _unpickled(values: dict[str, Any]) -> LoaderSettings:
 
 def check_settings(settings: LoaderSettings, dataset: object) -> None:
     """Raises ValueError or TypeError that names the first argument which makes no sense for a loader of `dataset`."""
-    if settings.workers not in ("threads", "processes"):
-        raise ValueError(f"workers must be 'threads' or 'processes', got {settings.workers!r}")
+    if settings.workers not in ("auto", "threads", "processes"):
+        raise ValueError(f"workers must be 'auto', 'threads' or 'processes', got {settings.workers!r}")
     rng, seed, memory_format = settings.rng, settings.seed, settings.memory_format
     if rng not in ("torch", "sample"):
         raise ValueError(f"rng must be 'torch' or 'sample', got {rng!r}")

@@ -14,14 +14,17 @@ from fastload._images._opener import obstacle
 from fastload._iteration._saved_state import SavedState
 from fastload._iteration._settings import LoaderSettings
 from fastload._iteration._setup import LoaderArguments, LoaderSetup
+from fastload._iteration.processes._process_group import start_method_of
 from fastload._loader._state import LoaderState
 from fastload._pillow._decode_image import pil_loader
 from fastload._planning._plan import LoaderPlan, guarded, plan_loader
+from fastload._planning._worker_form import WorkerForm, choose_form
 from fastload._process._config import TorchDataLoader
 from fastload._process._distributed import rank_and_world_size
 from fastload._quarantine._quarantine import Quarantine
 from fastload._quarantine._substitutes import Candidates, candidates_of
-from fastload._workers._worker_objects import UserCode
+from fastload._workers._gpu_objects import gpu_object
+from fastload._workers._worker_objects import NAMES, UserCode
 from fastload.sources._lowering import LoweredSource, lower_dataset
 
 
@@ -69,11 +72,6 @@ class CurrentLoader:
         """The batch sampler, or the sampler if samples are not batched, by the name that torch's iterators use."""
         return self.loader._index_sampler
 
-    @property
-    def is_of_processes(self) -> bool:
-        """Whether worker processes run the Python code of the batches, where there is any."""
-        return self.loader.num_workers > 0 and self.settings.workers == "processes"
-
     @functools.cached_property
     def candidates(self) -> Candidates:
         """The samples that may replace bad ones."""
@@ -99,6 +97,26 @@ class CurrentLoader:
         if self.settings.on_error != "raise":
             plan = guarded(plan, self.settings.on_error)
         return plan
+
+    def form(self, plan: LoaderPlan) -> WorkerForm:
+        """Returns the form of the workers with `plan`: Note [the form of workers]."""
+        return choose_form(
+            plan,
+            self.settings.workers,
+            num_workers=self.loader.num_workers,
+            worker_method=getattr(self.loader, "worker_method", "multiprocessing"),
+            find_gpu=lambda: self._gpu_obstacle,
+        )
+
+    @functools.cached_property
+    def _gpu_obstacle(self) -> str | None:
+        """The reason, as a clause, why processes cannot use the GPU that the user's Python works on, or None."""
+        if start_method_of(self.loader.multiprocessing_context) != "fork":
+            return None
+        if self.kept.forms.why_threads is not None:
+            return self.kept.forms.why_threads
+        found = gpu_object(self.arguments.code.roots, NAMES)
+        return None if found is None else f"{found}, which a forked process cannot use"
 
     def source(self) -> LoweredSource:
         """Returns the data set's compact form, or NotLoweredError; makes it again only if the data set has changed."""

@@ -18,6 +18,7 @@ from fastload._loader._resuming import state_rows
 from fastload._planning._advice import advice
 from fastload._planning._plan import LoaderPlan
 from fastload._planning._verdicts import Mode, StageVerdict, gil_advice
+from fastload._planning._worker_form import WorkerForm
 from fastload._process._config import TorchDataLoader
 from fastload._workers._worker_objects import sharing_rows
 
@@ -95,7 +96,8 @@ class Explanation(str):
 
 def explain_loader(now: CurrentLoader, plan: LoaderPlan) -> Explanation:
     """Explains stage by stage how `plan` loads."""
-    by = _makers(now, plan.mode)
+    form = now.form(plan)
+    by = _makers(now.loader.num_workers, form)
     rows: list[StageVerdict | str] = [*plan.verdicts]
     hints: list[str] = []
     if plan.mode is Mode.PYTHON and _is_array_native(now):
@@ -112,9 +114,10 @@ def explain_loader(now: CurrentLoader, plan: LoaderPlan) -> Explanation:
         rows += _image_rows(now, plan.mode)
         rows += _cache_rows(now, plan)
         hints += advice(now.loader, plan.mode, plan.source, plan.transform)
-        if not now.is_of_processes:
+        if now.settings.workers == "threads":
             hints += filter(None, [gil_advice(now.kept.stats())])
-    rows += [*_sharing_rows(now, plan.mode), *_device_rows(now, plan.mode), *state_rows(now, plan.mode), *hints]
+    rows += [*_sharing_rows(now, plan.mode, form), *_device_rows(now, plan.mode)]
+    rows += [*state_rows(now, plan.mode, form), *hints]
     return Explanation("\n".join([verdict, *(f"  {row}" for row in rows)]), tuple(map(_row_of, rows)))
 
 
@@ -125,11 +128,12 @@ def _row_of(row: StageVerdict | str) -> ExplanationRow:
     return ExplanationRow(row[:10].strip(), row[11:], None, None)
 
 
-def _makers(now: CurrentLoader, mode: Mode) -> str:
-    number = now.loader.num_workers
-    if now.is_of_processes and mode in (Mode.PARTLY_NATIVE, Mode.PYTHON):
-        return "by one process" if number == 1 else f"by {number} processes"
-    return {0: "in the calling thread", 1: "by one thread"}.get(number, f"by {number} threads")
+def _makers(number: int, form: WorkerForm) -> str:
+    if form.kind == "caller":
+        return "in the calling thread"
+    one, several = ("process", "processes") if form.is_of_processes else ("thread", "threads")
+    by = f"by one {one}" if number == 1 else f"by {number} {several}"
+    return by if form.reason is None else f"{by}: {form.reason}"
 
 
 def _is_array_native(now: CurrentLoader) -> bool:
@@ -159,10 +163,10 @@ def _cache_rows(now: CurrentLoader, plan: LoaderPlan) -> list[StageVerdict]:
     return [StageVerdict("cache", *now.kept.cache.describe(setting))]
 
 
-def _sharing_rows(now: CurrentLoader, mode: Mode) -> list[str]:
+def _sharing_rows(now: CurrentLoader, mode: Mode, form: WorkerForm) -> list[str]:
     if now.loader.num_workers == 0 or mode not in (Mode.PYTHON, Mode.PARTLY_NATIVE):
         return []
-    if now.is_of_processes:
+    if form.is_of_processes:
         return _copying_rows(now)
     return sharing_rows(now.arguments.code, copied=now.settings.copy)
 
@@ -195,14 +199,17 @@ def _native_work(plan: LoaderPlan) -> str:
     return "read, decoded and transformed natively, then finished in Python"
 
 
-def describe(loader: TorchDataLoader[Any], settings: LoaderSettings | None) -> str:
+def describe(loader: TorchDataLoader[Any], settings: LoaderSettings | None, last_form: WorkerForm | None = None) -> str:
     """Describes a loader in one line, from its attributes only: it plans nothing and calls no user code.
 
     Args:
         loader: A loader of fastload's or torch's class.
         settings: The settings of fastload's loader; None for torch's.
+        last_form: The form of the workers in its last iteration, which workers="auto" chose; None before the first.
     """
-    kind = "processes" if settings is None else settings.workers
+    kind: str = "processes" if settings is None else settings.workers
+    if kind == "auto" and last_form is not None:
+        kind = last_form.kind
     parts = [_data(loader.dataset), *_batches(loader), _workers(loader.num_workers, kind)]
     if settings is not None and settings.steps is not None:
         parts.append(f"steps={settings.steps}")
@@ -248,4 +255,4 @@ def _workers(number: int, kind: str) -> str:
         return "no workers"
     if kind == "processes":
         return counted(number, "process", "processes")
-    return counted(number, "thread")
+    return counted(number, "thread" if kind == "threads" else "worker")

@@ -23,6 +23,7 @@ from fastload._iteration._torch_iterator import torch_iterator
 from fastload._iteration.native._engine import EngineSettings, LoaderEngine
 from fastload._iteration.native._maker import NativeMaker
 from fastload._iteration.native._repairs import BatchRepairs
+from fastload._iteration.processes._auto_maker import AutoMaker
 from fastload._iteration.processes._maker import ProcessMaker
 from fastload._iteration.threads._caller_maker import CallerMaker
 from fastload._iteration.threads._fetcher import FetchPlan
@@ -51,6 +52,7 @@ def new_iterator(now: CurrentLoader) -> Any:
     progress = now.kept.progress
     plan = now.plan()
     _check_plan(now, plan)
+    now.kept.forms.begin(now.form(plan))
     if plan.mode is Mode.TORCH:
         check_not_resumed(progress, OF_TORCHS)
         return torch_iterator(loader, now.kept.torch, now.delivery(), now.kept.waits)
@@ -178,10 +180,12 @@ def _num_images(now: CurrentLoader) -> int | None:
 def python_iterator(now: CurrentLoader, setup: LoaderSetup, *, begins_natively: bool) -> EpochIterator:
     """Returns an iterator over batches made in Python; with `begins_natively`, native code starts the samples."""
     lock = None if setup.settings.thread_safe else now.kept.threads.dataset_lock(setup.code.dataset)
+    form = now.form(setup.plan)
+    cache_setting = now.cache_setting(setup.plan)
+    open_cache = functools.partial(now.kept.cache.native, cache_setting, _num_images(now))
     # Without workers, the calling thread decodes as the rest of the program does, without the cache.
-    is_in_processes = now.is_of_processes
-    has_cache = (begins_natively or setup.num_workers > 0) and not is_in_processes
-    cache = _native_cache(now, setup.plan) if has_cache else None
+    has_cache = (begins_natively or setup.num_workers > 0) and not form.is_of_processes
+    cache = open_cache() if has_cache else None
     code, naming = setup.code, SampleNaming()
     if begins_natively:
         samples, naming = _native_samples(now, setup, lock, cache)
@@ -203,10 +207,14 @@ def python_iterator(now: CurrentLoader, setup: LoaderSetup, *, begins_natively: 
     maker: BatchMaker
     if setup.num_workers == 0:
         maker = CallerMaker(plan, threads)
-    elif is_in_processes:
+    elif form.is_of_processes:
         torch.utils.data.DataLoader.check_worker_number_rationality(now.loader)  # torch warns at construction and here
-        make_cache = functools.partial(WorkerCache, now.cache_setting(setup.plan), _num_images(now))
-        maker = ProcessMaker(plan, threads, now.loader.multiprocessing_context, make_cache)
+        context, forms = now.loader.multiprocessing_context, now.kept.forms
+        make_cache = functools.partial(WorkerCache, cache_setting, _num_images(now))
+        if setup.settings.workers == "auto":
+            maker = AutoMaker(plan, threads, context, make_cache, open_cache=open_cache, forms=forms)
+        else:
+            maker = ProcessMaker(plan, threads, context, make_cache)
     else:
         maker = WorkerMaker(plan, threads)
     return EpochIterator(now.loader, setup, maker)

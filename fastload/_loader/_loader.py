@@ -73,7 +73,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         pin_memory_device: ignored, as in torch.
         in_order: as in torch; native batches always are.
         worker_method: as in torch.
-        workers: "threads" or "processes", which run the Python parts.
+        workers: "threads", "processes" or "auto" run the Python parts.
         thread_safe: False: one thread at a time uses the data set.
         copy: whether each thread has its own data set.
         native_images: decode JPEG files that your code opens natively.
@@ -112,7 +112,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     """
 
     # These are set through vars(); see LoaderSettings.
-    workers: Literal["threads", "processes"]
+    workers: Literal["auto", "threads", "processes"]
     thread_safe: bool
     copy: bool
     native_images: bool
@@ -154,7 +154,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         pin_memory_device: str = "",
         in_order: bool = True,
         worker_method: str = "multiprocessing",
-        workers: Literal["threads", "processes"] = "threads",
+        workers: Literal["auto", "threads", "processes"] = "threads",
         thread_safe: bool = True,
         copy: bool = True,
         native_images: bool = True,
@@ -198,6 +198,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         check_settings(settings, dataset)
         self._fastload = LoaderState(settings, is_plain=type(self) is DataLoader)
         self._show(settings)
+        self.worker_method = worker_method
         # torch before 2.6 has no in_order, and torch 2.13 has no worker_method: pass only what its signature has.
         newer_arguments: dict[str, Any] = {"in_order": in_order} if _config.torch_loader_has("in_order") else {}
         if _config.torch_loader_has("worker_method"):
@@ -231,7 +232,6 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             **newer_arguments,
         )
         self.in_order = in_order
-        self.worker_method = worker_method
 
     # ---- settings --------------------------------------------------------------------------------------------------
 
@@ -524,7 +524,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
 
     def __repr__(self) -> str:
         try:
-            return describe(self, CurrentLoader(self).settings)
+            return describe(self, CurrentLoader(self).settings, self._fastload.forms.last)
         except Exception:  # noqa: BLE001 - a derived class may use the names, or attributes may not be set yet
             return object.__repr__(self)
 
@@ -561,8 +561,10 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
 
     def check_worker_number_rationality(self) -> None:
         """Warns if num_workers is larger than the number of available processors; torch calls it at construction."""
-        available = num_available()
-        if CurrentLoader(self).is_of_processes:
+        available, kind = num_available(), CurrentLoader(self).settings.workers
+        if kind == "auto" and self.num_workers > available and self._chooses_processes():
+            kind = "processes"
+        if kind == "processes":
             super().check_worker_number_rationality()  # in torch's own words
         elif self.num_workers > available:
             warnings.warn(
@@ -571,6 +573,14 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
                 "lower num_workers.",
                 stacklevel=2,
             )
+
+    def _chooses_processes(self) -> bool:
+        """Returns whether iter() would start processes now."""
+        now = CurrentLoader(self)
+        try:
+            return now.form(now.plan()).is_of_processes
+        except Exception:  # noqa: BLE001 - iter() will raise it
+            return True
 
     def __getstate__(self) -> dict[str, Any]:
         """Returns the settings, for pickle and copy, without threads, plans, counters and a persistent iterator."""

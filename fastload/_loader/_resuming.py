@@ -29,6 +29,7 @@ from fastload._loader._saved_checks import (
 from fastload._planning._native_plans import NativePlan
 from fastload._planning._plan import LoaderPlan
 from fastload._planning._verdicts import Mode
+from fastload._planning._worker_form import WorkerForm
 from fastload._process._distributed import rank_and_world_size
 from fastload._quarantine._substitutes import describe_errors
 from fastload._resume._user_state import is_stateful
@@ -283,7 +284,7 @@ def requirements_of(
     return ResumeRequirements(way, fingerprint, now.settings.rng == "torch" or has_states, is_of_stream)
 
 
-def state_rows(now: CurrentLoader, mode: Mode) -> list[str]:
+def state_rows(now: CurrentLoader, mode: Mode, form: WorkerForm) -> list[str]:
     """Returns the rows of explain() for an epoch that has no state, or an incomplete one."""
     if now.settings.steps is not None:
         return [_row(f"raises StateError: {OF_STEPS}")]
@@ -291,10 +292,10 @@ def state_rows(now: CurrentLoader, mode: Mode) -> list[str]:
         return []
     if mode is Mode.TORCH:
         return [_row(f"returns the start of the epoch: {OF_TORCHS}")]
-    return list(map(_row, _losses(now)))
+    return list(map(_row, _losses(now, form)))
 
 
-def _losses(now: CurrentLoader) -> Iterator[str]:
+def _losses(now: CurrentLoader, form: WorkerForm) -> Iterator[str]:
     """Yields what is missing in a state of an epoch whose batches Python makes."""
     if now.arguments.is_of_stream and not is_stateful(now.loader.dataset):
         yield (
@@ -307,7 +308,7 @@ def _losses(now: CurrentLoader) -> Iterator[str]:
         yield "counts the batches handed out, which with in_order=False may not be the first ones of the epoch"
     if now.settings.rng != "torch":
         return
-    if not now.settings.copy and not now.is_of_processes:
+    if not now.settings.copy and not form.is_of_processes:
         if is_stateful(now.loader.dataset):
             yield "contains the data set's own state as all workers have left it: with copy=False they share it"
         yield "lacks the generators that the data set and transforms hold: with copy=False all workers share them"

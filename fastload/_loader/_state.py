@@ -18,6 +18,7 @@ from fastload._iteration._torch_iterator import TorchCounters
 from fastload._iteration.native._engine import LoaderEngine
 from fastload._iteration.threads._counters import add_counters
 from fastload._iteration.threads._loader_threads import LoaderThreads
+from fastload._planning._worker_form import FormMemory
 from fastload._process._exit import LiveObjects
 from fastload._process._waits import WaitHistogram
 from fastload._quarantine._quarantine import Quarantine
@@ -33,6 +34,7 @@ class LoaderState:
         settings: The settings as given.
         source: The data set's compact form.
         threads: Objects that iterations in Python threads share.
+        forms: The forms of the workers.
         torch: Counters of torch's own iterators.
         device, opened: The device that was opened last, and the value of `device` that it was opened for.
         pinned: Memory of batches that stay on the host.
@@ -49,6 +51,7 @@ class LoaderState:
         self._engine: tuple[LoaderEngine | None, dict[str, Any]] = None, {}  # and the counts of earlier engines
         self.source: LoweredSource | None = None
         self.threads = LoaderThreads()
+        self.forms = FormMemory()
         self.torch = TorchCounters()
         self.device: Device | None = None
         self.opened: Any = None

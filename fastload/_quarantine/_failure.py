@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 
 from fastload._errors import DeviceError, FastloadError, SampleError
+from fastload._process._forked_cuda import is_of_forked_cuda
 from fastload._process._interrupts import is_interrupt
 
 # torch's own exceptions about the device; not every version has them.
@@ -79,7 +80,7 @@ class Account(NamedTuple):
 
 def is_of_sample(error: BaseException) -> bool:
     """Returns whether `error` means that one sample is bad, and not memory, a device, an index or the program."""
-    if not isinstance(error, Exception) or is_interrupt(error):
+    if not isinstance(error, Exception) or is_interrupt(error) or is_of_forked_cuda(error):
         return False
     if isinstance(error, SampleError):
         return not isinstance(error.cause, (MemoryError, DeviceError, *_OF_DEVICE))

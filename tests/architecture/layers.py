@@ -185,7 +185,8 @@ LEVELS = {
         "_child": 3,
         "_process_group": 4,
         "_maker": 5,
-        "__init__": 6,
+        "_auto_maker": 6,
+        "__init__": 7,
     },
     "fastload/_iteration/threads": {
         "_counters": 0,
@@ -215,6 +216,7 @@ LEVELS = {
         "_per_thread": 0,
         "_seeding": 0,
         "_walk": 0,
+        "_gpu_objects": 1,
         "_lmdb": 0,
         "_worker_error": 0,
         "_working_directory": 0,

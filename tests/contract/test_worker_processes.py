@@ -320,7 +320,7 @@ def test_what_is_set_later_counts_from_the_next_iter_on() -> None:
 
 
 def test_other_workers_are_refused() -> None:
-    with pytest.raises(ValueError, match="workers must be 'threads' or 'processes', got 'fork'"):
+    with pytest.raises(ValueError, match="workers must be 'auto', 'threads' or 'processes', got 'fork'"):
         fastload.DataLoader(Numbered(), workers="fork")  # type: ignore[arg-type]
 
 

@@ -13,6 +13,7 @@ from fastload._iteration.processes._arenas import SharedArena, SlotMemory, stora
 from fastload._iteration.processes._packing import Part, pack, unpack
 from fastload._iteration.processes._snapshots import SnapshotMessage, StateErrorParts
 from fastload._iteration.threads._worker_draws import GeneratorSnapshot
+from fastload._process._forked_cuda import is_of_forked_cuda
 from fastload._quarantine._failure import Account
 from fastload._workers._collate_memory import CollateMemory
 from fastload._workers._worker_error import WorkerFailure, worded
@@ -26,12 +27,14 @@ class Payload(NamedTuple):
         data: The pickle.
         begins: The position of each part's first byte in its storage.
         parts: The bytes of each part, or the slot, offset and size of where it lies in the worker's arena.
+        is_of_forked_cuda: Whether the error is torch's about CUDA in a forked process.
     """
 
     is_error: bool
     data: bytes | tuple[int, int, int]
     begins: list[int]
     parts: list[bytes | tuple[int, int, int]]
+    is_of_forked_cuda: bool = False
 
     @property
     def is_in_slot(self) -> bool:
@@ -131,6 +134,14 @@ def _sent(part: Part, memory: SlotMemory) -> bytes | tuple[int, int, int]:
 
 def packed_failure(failure: WorkerFailure) -> Payload:
     """Returns an error as it is sent: torch's words, and the error and its attributes as far as they can be pickled."""
+    if not is_of_forked_cuda(failure.error):
+        return _packed(failure)
+    if failure.words is not None:
+        failure.words.exc_msg += 'Threads of this process can use CUDA: pass workers="threads"'
+    return _packed(failure)._replace(is_of_forked_cuda=True)
+
+
+def _packed(failure: WorkerFailure) -> Payload:
     if failure.words is None:
         parts: list[Any] = [failure.error]
         if (payload := _tried(parts)) is not None:

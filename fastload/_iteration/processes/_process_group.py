@@ -340,6 +340,11 @@ def context_of(context: Any) -> Any:
     return torch.multiprocessing
 
 
+def start_method_of(context: Any) -> str:
+    """Returns the start method of a loader's workers without fixing the program's."""
+    return context_of(context).get_start_method(allow_none=True) or "fork"
+
+
 def _loss(process: Any, last_words: str | None, item: Any) -> str:
     """Returns the message about a worker whose process has ended."""
     text = f"DataLoader worker (pid(s) {process.pid}) exited unexpectedly"

@@ -96,7 +96,7 @@ def measure(loader: DataLoader[Any], seconds: float, step_seconds: float) -> Mea
     busy, ours = _busy_seconds() - busy, cpu_seconds() - ours
     stats = result.stats or LoaderStats()
     return Measured(
-        workers=CurrentLoader(loader).settings.workers if loader.num_workers else "none",
+        workers=_kind_of_workers(loader),
         num_workers=loader.num_workers,
         samples_per_second=result.samples_per_second,
         samples_per_batch=result.samples / result.batches,
@@ -108,6 +108,13 @@ def measure(loader: DataLoader[Any], seconds: float, step_seconds: float) -> Mea
         bytes_held=stats.bytes_held,
         result=result,
     )
+
+
+def _kind_of_workers(loader: DataLoader[Any]) -> str:
+    if loader.num_workers == 0:
+        return "none"
+    now = CurrentLoader(loader)
+    return now.form(now.plan()).kind
 
 
 def measured_step_seconds(loader: DataLoader[Any], train_step: Callable[[Any], object]) -> float:

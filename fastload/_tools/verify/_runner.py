@@ -139,7 +139,10 @@ class LoaderRunner:
     @property
     def runs_python_in_threads(self) -> bool:
         """Whether fastload's threads run the user's code."""
-        return self.loader.num_workers > 0 and self.mode in (Mode.PARTLY_NATIVE, Mode.PYTHON)
+        if self.loader.num_workers == 0 or self.mode not in (Mode.PARTLY_NATIVE, Mode.PYTHON):
+            return False
+        now = CurrentLoader(self.loader)
+        return not now.form(now.plan()).is_of_processes
 
     @property
     def rng(self) -> str:
