@@ -421,7 +421,7 @@ class Awaiting(Numbered):
 
 
 def test_a_worker_has_an_event_loop_that_ends_with_it() -> None:
-    iterator = iter(fastload.DataLoader(Awaiting(6), batch_size=2, num_workers=2))
+    iterator = iter(Threads(Awaiting(6), batch_size=2, num_workers=2))
     assert [batch.tolist() for batch in iterator] == [[100, 101], [102, 103], [104, 105]]
     for worker in iterator._workers:
         worker.join(60)
@@ -440,7 +440,7 @@ def test_an_iterator_has_its_workers_where_programs_look_for_them(num_workers: i
 
 
 def test_a_worker_that_is_terminated_ends_the_iteration_with_words() -> None:
-    iterator = iter(fastload.DataLoader(Numbered(), num_workers=2))
+    iterator = iter(Threads(Numbered(), num_workers=2))
     next(iterator)
     iterator._workers[0].terminate()
     with pytest.raises(fastload.LoaderClosedError, match="the loader was closed"):

@@ -163,7 +163,7 @@ def epoch(module: Any, dataset: Any, **arguments: Any) -> list[Any]:
 @pytest.mark.parametrize("name", NATIVE)
 def test_batches_are_torchs_and_native(name: str, shuffle: bool, native_samples: list[Any]) -> None:
     expected = epoch(torch.utils.data, NATIVE[name](), shuffle=shuffle)
-    assert epoch(fastload, NATIVE[name](), shuffle=shuffle) == expected
+    assert epoch(fastload, NATIVE[name](), shuffle=shuffle, workers="threads") == expected
     assert len(native_samples) == len(NATIVE[name]())
 
 
