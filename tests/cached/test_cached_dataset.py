@@ -19,6 +19,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
+from both_loaders import Threads
 from flat_values import flat
 from made_samples import MadeSamples, check_samples, in_threads, once, sample_of, shuffled
 from PIL import Image
@@ -146,9 +147,9 @@ def test_a_jpeg_that_a_worker_thread_opens_is_kept_with_its_pixels(
             return open_image(file)
 
     cached = fastload.CachedDataset(Opened(), tmp_path / "s" if "serializer" in arguments else None, **arguments)
-    assert list(fastload.DataLoader(cached, num_workers=1, collate_fn=len)) == [1]
+    assert list(Threads(cached, num_workers=1, collate_fn=len)) == [1]
     file.write_bytes(b"")  # it is not opened again
-    loader = fastload.DataLoader(cached, num_workers=1, collate_fn=lambda samples: samples[0].tobytes())
+    loader = Threads(cached, num_workers=1, collate_fn=lambda samples: samples[0].tobytes())
     assert list(loader) == [pixels]
     assert cached[0].tobytes() == pixels
 
@@ -201,7 +202,7 @@ def test_each_sample_is_made_once_by_any_number_of_threads(path: Path | None, tm
 @pytest.mark.parametrize("num_workers", [0, 1, 4])
 def test_worker_threads_make_each_once_and_share_it(path: Path | None, tmp_path: Path, num_workers: int) -> None:
     made = MadeSamples(tmp_path / "log", 30, seconds=0.001)
-    loader = fastload.DataLoader(
+    loader = Threads(
         fastload.CachedDataset(made, path).map(lambda sample: sample["label"]), 4, shuffle=True, num_workers=num_workers
     )
     for _ in range(3):
@@ -232,7 +233,7 @@ def test_worker_threads_have_data_set_key_and_function_for_themselves(path: Path
     dataset, function = Counting(), Counting()
     cached = fastload.CachedDataset(dataset, path)
     for _ in range(2):
-        assert len(list(fastload.DataLoader(cached.map(function), num_workers=2))) == 8
+        assert len(list(Threads(cached.map(function), num_workers=2))) == 8
     assert (dataset.indexes, function.indexes) == ([], [])
     assert cached.fill() == 8
     assert len(dataset.indexes) == 8  # the keys; no sample was made here
@@ -640,7 +641,7 @@ def test_nothing_is_left_open(tmp_path: Path) -> None:
 
 
 def test_explain_says_what_is_native_and_gives_no_advice_that_does_not_fit() -> None:
-    loader = fastload.DataLoader(fastload.CachedDataset([1, 2]).map(abs), num_workers=1)
+    loader = Threads(fastload.CachedDataset([1, 2]).map(abs), num_workers=1)
     list(loader)
     text = str(loader.explain())
     assert text.startswith("not native: samples are loaded in Python, by one thread")

@@ -184,7 +184,7 @@ def test_worker_processes_that_fill_their_own_memory_say_so(tmp_path: Path, run_
         import torch, fastload
         loader = torch.utils.data.DataLoader(fastload.CachedDataset([1, 2, 3, 4]), num_workers=2)
         print(len(list(loader)))
-        print(len(list(fastload.DataLoader(fastload.CachedDataset([1, 2, 3, 4]), num_workers=2))))
+        print(len(list(fastload.DataLoader(fastload.CachedDataset([1, 2, 3, 4]), num_workers=2, workers="threads"))))
         """,
         warm=True,
     )

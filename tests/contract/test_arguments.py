@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch.utils.data
-from both_loaders import assert_same, on_both, outcome
+from both_loaders import Threads, assert_same, on_both, outcome
 from torch.utils.data import BatchSampler, IterableDataset, SequentialSampler
 
 import fastload
@@ -197,9 +197,9 @@ def test_too_many_workers_warn_of_threads_at_construction_and_not_again(dataset:
     available = len(os.sched_getaffinity(0))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        fastload.DataLoader(dataset, num_workers=available)
+        Threads(dataset, num_workers=available)
     with pytest.warns(UserWarning, match=f"will use {available + 1} worker threads, more than the {available}"):
-        loader = fastload.DataLoader(dataset, num_workers=available + 1)
+        loader = Threads(dataset, num_workers=available + 1)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         next(iter(loader))

@@ -14,12 +14,10 @@ import numpy as np
 import pytest
 import torch
 import torch.utils.data
-from both_loaders import assert_same, on_both, steps_of
+from both_loaders import Threads, assert_same, on_both, steps_of
 from flat_values import words
 from torch.utils.data import Dataset
 from torch.utils.data._utils import collate
-
-import fastload
 
 
 class Made(Dataset[Any]):
@@ -251,7 +249,7 @@ def test_what_workers_cannot_send_comes_from_threads_as_without_workers(name: st
     """The batch that torch's worker cannot send is the one that torch makes without workers."""
     dataset = Made(SAMPLES[name])
     alone = ends(torch.utils.data.DataLoader(dataset, **arguments))
-    assert ends(fastload.DataLoader(dataset, num_workers=2, **arguments)) == alone
+    assert ends(Threads(dataset, num_workers=2, **arguments)) == alone
 
 
 def test_tensors_that_need_a_gradient_are_not_stacked_by_workers() -> None:

@@ -41,13 +41,16 @@ class Batches:
         return iter([[0, 1]])
 
 
+THREAD = {"num_workers": 1, "workers": "threads"}
+
+
 @pytest.mark.parametrize(
     ("dataset", "arguments", "expected"),
     [
         (list(range(1500)), {}, "list of 1,500 samples, batch_size=1, no workers"),
         ([7], {"batch_size": None}, "list of 1 sample, batch_size=None, no workers"),
-        (TensorDataset(torch.zeros(5)), {"num_workers": 1}, "TensorDataset of 5 samples, batch_size=1, 1 thread"),
-        (Subset(range(9), [1, 2]), {"num_workers": 2}, "Subset of 2 samples, batch_size=1, 2 threads"),
+        (TensorDataset(torch.zeros(5)), THREAD, "TensorDataset of 5 samples, batch_size=1, 1 thread"),
+        (Subset(range(9), [1, 2]), {**THREAD, "num_workers": 2}, "Subset of 2 samples, batch_size=1, 2 threads"),
         (Subset(Untouchable(), None), {}, "Subset, batch_size=1, no workers"),
         (Untouchable(), {"batch_size": 8}, "Untouchable, batch_size=8, no workers"),
         (Stream(), {"num_workers": 2, "workers": "processes"}, "Stream, batch_size=1, 2 processes"),

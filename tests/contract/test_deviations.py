@@ -16,14 +16,12 @@ import pytest
 import recipes
 import torch
 import torch.utils.data
-from both_loaders import assert_same, negated, on_both, outcome, steps_of
+from both_loaders import TORCH_AND_THREADS, Threads, assert_same, negated, on_both, outcome, steps_of
 from PIL import Image, ImageFile
 from torch.utils.data import IterableDataset, get_worker_info
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
 from user_datasets import Numbered, flat
-
-import fastload
 
 
 class Remembering(Numbered):
@@ -51,7 +49,7 @@ def test_what_the_dataset_keeps_is_its_workers_own() -> None:
 
 
 def test_without_copies_what_the_dataset_keeps_stays() -> None:
-    batches, asked = asked_of_the_programs(fastload.DataLoader, copy=False)
+    batches, asked = asked_of_the_programs(Threads, copy=False)
     assert batches == asked_of_the_programs(torch.utils.data.DataLoader)[0]
     assert asked == list(range(6))
 
@@ -79,7 +77,7 @@ def test_samples_that_are_not_collated_are_the_workers_own_memory() -> None:
             sample += 1
         return [sample.tolist() for sample in loader], [sample.tolist() for sample in dataset]
 
-    theirs, mine = on_both(run)
+    theirs, mine = on_both(run, TORCH_AND_THREADS)
     assert theirs == ([[0, 0]] * 4, [[0, 0]] * 4)
     assert mine == ([[1, 1]] * 4, [[0, 0]] * 4)
 
@@ -141,7 +139,7 @@ def test_settings_of_the_process_hold_for_all_threads(name: str, monkeypatch: py
         try:
             list(torch.utils.data.DataLoader(Numbered(2), num_workers=1, worker_init_fn=init))
             assert get() == before
-            list(fastload.DataLoader(Numbered(2), num_workers=1, worker_init_fn=init))
+            list(Threads(Numbered(2), num_workers=1, worker_init_fn=init))
             assert get() == value
         finally:
             set_to(before)
@@ -152,7 +150,10 @@ def test_the_current_process_of_a_worker_is_the_programs() -> None:
         def sample(self, index: int) -> str:
             return multiprocessing.current_process().name
 
-    theirs, mine = on_both(lambda kind: list(kind(Naming(1), batch_size=None, num_workers=1)))
+    def run(kind: Any) -> Any:
+        return list(kind(Naming(1), batch_size=None, num_workers=1))
+
+    theirs, mine = on_both(run, TORCH_AND_THREADS)
     assert mine == [multiprocessing.current_process().name] != theirs
 
 
@@ -249,7 +250,7 @@ def test_collate_functions_run_in_the_worker_once_for_each_batch(num_workers: in
     def run(kind: Any) -> Any:
         return list(kind(Numbered(9), 2, collate_fn=collate, num_workers=num_workers))
 
-    theirs, mine = on_both(run)
+    theirs, mine = on_both(run, TORCH_AND_THREADS)
     assert [batch[:2] for batch in mine] == [batch[:2] for batch in theirs]
     assert {batch[2] for batch in mine} == {num_workers == 0}
 
@@ -287,5 +288,5 @@ def test_batches_need_not_be_pickled(name: str) -> None:
     arguments: dict[str, Any] = {"collate_fn": list, "num_workers": 1, "timeout": 0.6}
     with pytest.raises(RuntimeError, match="timed out"):
         list(torch.utils.data.DataLoader(Unpicklable(2), **arguments))
-    assert len(list(fastload.DataLoader(Unpicklable(2), **arguments))) == 2
+    assert len(list(Threads(Unpicklable(2), **arguments))) == 2
     assert len(list(torch.utils.data.DataLoader(Unpicklable(2), collate_fn=list))) == 2, "as without workers"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 import torch.utils.data
-from both_loaders import assert_same, on_both, outcome, steps_of
+from both_loaders import Threads, assert_same, on_both, outcome, steps_of
 from torch.utils.data import IterableDataset
 from user_datasets import ITERABLE_DATASETS, Numbered, Stream, WithLength, flat, seeded_epochs
 
@@ -77,7 +77,7 @@ def test_an_error_in_the_stream_is_torchs_and_its_stream_ends(num_workers: int) 
 
 @pytest.mark.parametrize("num_workers", [1, 2])
 def test_an_error_of_iter_itself_comes_with_the_first_batch(num_workers: int) -> None:
-    iterator = iter(fastload.DataLoader(FailingToBegin(), num_workers=num_workers))
+    iterator = iter(Threads(FailingToBegin(), num_workers=num_workers))
     with pytest.raises(ZeroDivisionError, match=r"^Caught ZeroDivisionError in DataLoader worker thread 0\."):
         next(iterator)
 
@@ -137,7 +137,7 @@ def test_with_num_streams_a_dataset_is_run_once() -> None:
 
 def test_threads_may_take_turns_with_the_iterator_that_they_share() -> None:
     dataset = ItsOwnIterator()
-    loader = fastload.DataLoader(dataset, batch_size=4, num_workers=3, copy=False, thread_safe=False)
+    loader = Threads(dataset, batch_size=4, num_workers=3, copy=False, thread_safe=False)
     assert sorted(int(item) for batch in loader for item in batch) == list(range(40)), "each item once"
     assert not dataset.met, "one thread at a time"
 
@@ -226,7 +226,7 @@ def test_a_stream_that_is_left_early_ends_in_the_thread_that_has_run_it() -> Non
                 threads.append((opened, threading.get_ident()))
                 ended.release()
 
-    iterator = iter(fastload.DataLoader(Opening(), num_workers=2))
+    iterator = iter(Threads(Opening(), num_workers=2))
     for _ in range(2):
         assert begun.acquire(timeout=20)
     assert next(iterator).tolist() == [0]
@@ -268,7 +268,7 @@ def test_thread_safe_false_asks_one_stream_at_a_time() -> None:
                 yield number
 
     dataset = Watching()
-    loader = fastload.DataLoader(dataset, batch_size=5, num_workers=3, thread_safe=False, copy=False)
+    loader = Threads(dataset, batch_size=5, num_workers=3, thread_safe=False, copy=False)
     assert sorted(int(item) for batch in loader for item in batch) == sorted([*range(20)] * 3)
     assert not dataset.met
 
@@ -283,7 +283,7 @@ def test_an_infinite_stream_can_be_left() -> None:
 
     before = threading.active_count()
     for _ in range(5):
-        iterator = iter(fastload.DataLoader(Infinite(), batch_size=8, num_workers=2))
+        iterator = iter(Threads(Infinite(), batch_size=8, num_workers=2))
         assert next(iterator).tolist() == list(range(8))
         del iterator
     for _ in range(3000):

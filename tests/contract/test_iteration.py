@@ -13,7 +13,7 @@ import pytest
 import recipes
 import torch
 import torch.utils.data
-from both_loaders import assert_same, kind_of, labels_of, on_both, outcome, steps_of
+from both_loaders import Threads, assert_same, kind_of, labels_of, on_both, outcome, steps_of
 from flat_values import flat
 from image_folders import save_jpeg
 from samplers import BATCH_SAMPLERS, SAMPLERS, Counting
@@ -277,7 +277,7 @@ def test_a_timeout_is_torchs_error_and_the_batch_comes_later(tmp_path: Path, pyt
 
 @pytest.mark.parametrize("changes", [(0, 2, 0), (2, 0, 1), (1, 3, 2)])
 def test_num_workers_may_change_between_epochs(threaded: Any, changes: tuple[int, ...]) -> None:
-    loader = fastload.DataLoader(threaded, batch_size=4, num_workers=changes[0])
+    loader = Threads(threaded, batch_size=4, num_workers=changes[0])
     expected = recipes.bytes_of(loader)
     for num_workers in changes:
         loader.num_workers = num_workers

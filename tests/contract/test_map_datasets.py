@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 import torch.utils.data
-from both_loaders import assert_same, on_both, steps_of
+from both_loaders import Threads, assert_same, on_both, steps_of
 from torch.utils.data import Dataset, Subset
 from user_datasets import (
     MAP_DATASETS,
@@ -126,7 +126,7 @@ class OneText(Exception):
 @pytest.mark.parametrize("num_workers", [1, 2])
 def test_an_error_has_the_original_as_its_cause_with_the_users_frames(num_workers: int) -> None:
     with pytest.raises(ValueError, match=r"^Caught ValueError in DataLoader worker thread \d\.\nOriginal Tr") as raised:
-        list(fastload.DataLoader(Raising(lambda: ValueError("bad value")), batch_size=4, num_workers=num_workers))
+        list(Threads(Raising(lambda: ValueError("bad value")), batch_size=4, num_workers=num_workers))
     cause = raised.value.__cause__
     assert isinstance(cause, ValueError)
     assert cause.args == ("bad value",)
@@ -220,7 +220,7 @@ class WatchingAndDrawing(Watching):
 def test_a_batch_is_made_by_one_thread_as_in_torch(kind: Any, is_subset: bool) -> None:
     watching = kind(num_together=4)
     dataset = Subset(watching, range(64)) if is_subset else watching
-    list(fastload.DataLoader(dataset, batch_size=8, num_workers=4, copy=False))
+    list(Threads(dataset, batch_size=8, num_workers=4, copy=False))
     of_batches = [{watching.threads[index] for index in range(first, first + 8)} for first in range(0, 64, 8)]
     assert all(len(threads) == 1 for threads in of_batches)
     assert of_batches[:4] == of_batches[4:]
@@ -247,7 +247,7 @@ def test_a_collate_function_that_changes_its_samples_and_draws_is_called_once() 
 @pytest.mark.parametrize("is_drawing", [False, True])
 def test_thread_safe_false_asks_the_dataset_from_one_thread_at_a_time(is_drawing: bool) -> None:
     dataset = (WatchingAndDrawing if is_drawing else Watching)(24, 0.001)
-    loader = fastload.DataLoader(dataset, batch_size=4, num_workers=3, thread_safe=False, copy=False)
+    loader = Threads(dataset, batch_size=4, num_workers=3, thread_safe=False, copy=False)
     assert [batch.tolist() for batch in loader] == [[*range(first, first + 4)] for first in range(0, 24, 4)]
     assert dataset.most == 1
     assert len(set(dataset.threads.values())) == 3
@@ -264,9 +264,7 @@ def test_thread_safe_false_asks_the_dataset_from_one_thread_at_a_time(is_drawing
 )
 def test_thread_safe_false_holds_for_all_loaders_of_a_dataset(parts: Callable[[Any], Any]) -> None:
     dataset = Watching(48)
-    loaders = [
-        fastload.DataLoader(part, batch_size=4, num_workers=2, thread_safe=False, copy=False) for part in parts(dataset)
-    ]
+    loaders = [Threads(part, batch_size=4, num_workers=2, thread_safe=False, copy=False) for part in parts(dataset)]
     for _ in zip(*loaders, strict=False):
         pass
     assert dataset.most == 1
@@ -286,7 +284,7 @@ def test_thread_safe_false_holds_in_a_loader_of_what_cannot_be_weakly_referenced
             return self.watching[index]
 
     dataset = Slotted(Watching(24))
-    list(fastload.DataLoader(Subset(dataset, range(24)), batch_size=4, num_workers=3, thread_safe=False, copy=False))
+    list(Threads(Subset(dataset, range(24)), batch_size=4, num_workers=3, thread_safe=False, copy=False))
     assert dataset.watching.most == 1
 
 
@@ -365,7 +363,7 @@ def test_a_timeout_counts_from_the_batch_that_came_last_as_in_torch(monkeypatch:
             return index
 
     monkeypatch.setattr(_worker_group, "time", types.SimpleNamespace(monotonic=lambda: now[0]), raising=False)
-    loader = fastload.DataLoader(SlowFirst(), num_workers=2, timeout=60)
+    loader = Threads(SlowFirst(), num_workers=2, timeout=60)
     assert [int(batch) for batch in loader] == list(range(NUM_SAMPLES))
 
 

@@ -10,6 +10,7 @@ import pytest
 import recipes
 import torch
 import torch.utils.data
+from both_loaders import Threads
 from torch.utils.data import ConcatDataset, Subset
 from torch.utils.data._utils import collate
 from torchvision import transforms
@@ -113,7 +114,7 @@ def head_of(name: str) -> str:
 @pytest.mark.parametrize("name", [*OBSTACLES, *ENDS_IN_PYTHON])
 def test_every_obstacle_is_named_and_threads_of_python_run(images: ImageFolder, name: str, num_workers: int) -> None:
     change, arguments, text = {**OBSTACLES, **ENDS_IN_PYTHON}[name]
-    loader = fastload.DataLoader(change(images), num_workers=num_workers, **arguments)
+    loader = Threads(change(images), num_workers=num_workers, **arguments)
     reasons = reasons_of(loader, f"{head_of(name)}, {'by one thread' if num_workers else 'in the calling thread'}")
     assert re.search(text, reasons), reasons
     assert way_of(loader) == "python"
@@ -140,8 +141,8 @@ def test_worker_init_fn_is_no_obstacle(kind: str, request: pytest.FixtureRequest
             cls.numbers.append(worker_id)
 
     dataset = request.getfixturevalue(kind)
-    without = fastload.DataLoader(dataset, num_workers=2).explain().splitlines()
-    loader = fastload.DataLoader(dataset, worker_init_fn=Called.note, num_workers=2)
+    without = Threads(dataset, num_workers=2).explain().splitlines()
+    loader = Threads(dataset, worker_init_fn=Called.note, num_workers=2)
     lines = loader.explain().splitlines()
     lines.remove("  workers    worker_init_fn, called for each: native")
     assert lines == without

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 import torch.utils.data
-from both_loaders import assert_same, on_both
+from both_loaders import Threads, assert_same, on_both
 from user_datasets import Numbered
 
 import fastload
@@ -166,7 +166,7 @@ def test_what_ends_torchs_worker_is_raised_as_it_is_and_the_epoch_goes_on(kind_o
     assert alone[0] == alone[1]
     with pytest.raises((RuntimeError, OSError, EOFError)):  # by what notices first that the process has ended
         list(torch.utils.data.DataLoader(Raising(kind_of_error), num_workers=1))
-    steps = steps_of(fastload.DataLoader(Raising(kind_of_error), num_workers=1))
+    steps = steps_of(Threads(Raising(kind_of_error), num_workers=1))
     assert [step for step in steps if isinstance(step, list)] == [[0], [2], [3], [4]]
     assert steps[1][:2] == (kind_of_error, f"Caught {kind_of_error.__name__} in DataLoader worker thread 0.")
 
@@ -179,7 +179,7 @@ def test_an_error_that_cannot_be_pickled_is_raised_where_torch_waits_for_ever() 
         list(torch.utils.data.DataLoader(Raising(Local), num_workers=1, timeout=0.7))
     alone = on_both(lambda kind: steps_of(kind(Raising(Local))))
     assert alone[0] == alone[1]
-    steps = steps_of(fastload.DataLoader(Raising(Local), num_workers=1, timeout=20))
+    steps = steps_of(Threads(Raising(Local), num_workers=1, timeout=20))
     assert steps[1][0] is Local
     assert [step for step in steps if isinstance(step, list)] == [[0], [2], [3], [4]]
 

@@ -19,7 +19,7 @@ import pytest
 import torch
 import torch.utils.data
 import torchvision_shim  # noqa: F401
-from both_loaders import assert_same
+from both_loaders import Threads, assert_same
 from flat_values import flat
 from numbered import Numbered
 from PIL import Image
@@ -313,7 +313,7 @@ def test_the_loaders_attributes_stay_the_users() -> None:
 
 
 def test_what_is_set_later_counts_from_the_next_iter_on() -> None:
-    loader = fastload.DataLoader(Numbered(), None, num_workers=2, collate_fn=lambda _: os.getpid())
+    loader = Threads(Numbered(), None, num_workers=2, collate_fn=lambda _: os.getpid())
     assert set(loader) == {os.getpid()}
     loader.workers = "processes"
     assert os.getpid() not in set(loader)

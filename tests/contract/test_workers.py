@@ -27,7 +27,7 @@ import pytest
 import recipes
 import torch
 import torch.utils.data
-from both_loaders import assert_same, negated, on_both, steps_of
+from both_loaders import Threads, assert_same, negated, on_both, steps_of
 from torch import initial_seed, manual_seed
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 from torchvision import transforms
@@ -68,7 +68,7 @@ def test_worker_info_has_the_workers_dataset_and_says_that_it_is_of_a_thread(cop
             return self, torch.utils.data.get_worker_info()
 
     dataset = Asking(4)
-    samples = list(fastload.DataLoader(dataset, batch_size=None, collate_fn=as_it_is, num_workers=1, copy=copy))
+    samples = list(Threads(dataset, batch_size=None, collate_fn=as_it_is, num_workers=1, copy=copy))
     found = [info for _, info in samples]
     assert all(info.dataset is asked for asked, info in samples)
     assert (found[0].dataset is dataset) == (not copy)
@@ -104,7 +104,7 @@ def test_functions_of_torch_that_were_imported_by_name_know_the_worker_too(num_w
 
 def test_torchs_functions_are_the_same_objects_with_the_same_signatures_after_threads_have_run() -> None:
     before = [get_worker_info, manual_seed, initial_seed]
-    list(fastload.DataLoader(Drawing(), num_workers=1))
+    list(Threads(Drawing(), num_workers=1))
     assert [torch.utils.data.get_worker_info, torch.manual_seed, torch.initial_seed] == before
     assert list(inspect.signature(torch.manual_seed).parameters) == ["seed"]
     assert pickle.loads(pickle.dumps(get_worker_info)) is get_worker_info
@@ -177,7 +177,7 @@ def test_init_functions_have_them_too(name: str, is_native: bool, folder: Path) 
     found: list[Any] = []
     dataset: Any = ImageFolder(str(folder), recipes.evaluation(40, 32)) if is_native else Numbered()
     init = lambda _: found.append(state_of_thread())  # noqa: E731
-    loader = fastload.DataLoader(dataset, num_workers=2, worker_init_fn=init, copy=False)
+    loader = Threads(dataset, num_workers=2, worker_init_fn=init, copy=False)
     assert loader.explain().startswith("native:") is is_native
     with STATES[name]():
         expected = state_of_thread()
@@ -248,7 +248,7 @@ def test_an_init_function_is_called_once_in_each_thread_with_its_info() -> None:
         called.append((worker_id, info.id, threading.get_ident()))
 
     arguments = {"num_workers": 3, "persistent_workers": True, "copy": False}
-    loader = fastload.DataLoader(Numbered(), worker_init_fn=init, **arguments)
+    loader = Threads(Numbered(), worker_init_fn=init, **arguments)
     for _ in range(2):
         list(loader)
     assert sorted(number for number, _, _ in called) == [0, 1, 2]
@@ -270,7 +270,7 @@ def test_an_error_of_an_init_function_comes_with_each_workers_first_batch(datase
 
     arguments = {"num_workers": 2, "worker_init_fn": init}
     assert assert_same(lambda kind: steps_of(kind(dataset, **arguments), limit=2)) == [ZeroDivisionError] * 2
-    iterator = iter(fastload.DataLoader(dataset, **arguments))
+    iterator = iter(Threads(dataset, **arguments))
     with pytest.raises(ZeroDivisionError, match=r"(?s)^Caught ZeroDivisionError in .* thread 0\..*worker 0"):
         next(iterator)
 
@@ -421,7 +421,7 @@ class Awaiting(Numbered):
 
 
 def test_a_worker_has_an_event_loop_that_ends_with_it() -> None:
-    iterator = iter(fastload.DataLoader(Awaiting(6), batch_size=2, num_workers=2))
+    iterator = iter(Threads(Awaiting(6), batch_size=2, num_workers=2))
     assert [batch.tolist() for batch in iterator] == [[100, 101], [102, 103], [104, 105]]
     for worker in iterator._workers:
         worker.join(60)
@@ -440,7 +440,7 @@ def test_an_iterator_has_its_workers_where_programs_look_for_them(num_workers: i
 
 
 def test_a_worker_that_is_terminated_ends_the_iteration_with_words() -> None:
-    iterator = iter(fastload.DataLoader(Numbered(), num_workers=2))
+    iterator = iter(Threads(Numbered(), num_workers=2))
     next(iterator)
     iterator._workers[0].terminate()
     with pytest.raises(fastload.LoaderClosedError, match="the loader was closed"):
@@ -480,7 +480,7 @@ def rows(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("num_workers", [0, 1, 3])
 def test_per_thread_gives_each_thread_one_handle(rows: Path, num_workers: int) -> None:
     dataset = Database(rows)
-    loader = fastload.DataLoader(dataset, batch_size=4, num_workers=num_workers, persistent_workers=num_workers > 0)
+    loader = Threads(dataset, batch_size=4, num_workers=num_workers, persistent_workers=num_workers > 0)
     for _ in range(2):
         assert torch.cat(list(loader)).tolist() == [index**2 for index in range(40)]
     assert len(dataset.opened) == len(set(dataset.opened)) <= max(1, num_workers)
@@ -503,7 +503,7 @@ def test_a_handle_is_let_go_of_when_its_thread_ends() -> None:
             assert handles() is handles()
             return index
 
-    loader = fastload.DataLoader(Using(), num_workers=3)
+    loader = Threads(Using(), num_workers=3)
     list(loader)
     loader.close()
     for _ in range(200):
@@ -598,7 +598,7 @@ class Compressing(Numbered):
 
 
 def test_a_dataset_that_holds_the_gil_is_noticed_and_explained() -> None:
-    loader = fastload.DataLoader(Computing(600), batch_size=8, num_workers=3)
+    loader = Threads(Computing(600), batch_size=8, num_workers=3)
     list(loader)
     stats = loader.stats()
     assert stats.gil_checks >= 10
@@ -614,7 +614,7 @@ def test_a_dataset_that_holds_the_gil_is_noticed_and_explained() -> None:
 
 @pytest.mark.parametrize("make", [lambda: Compressing(200), lambda: Sleeping(300)], ids=["compressing", "sleeping"])
 def test_a_dataset_that_lets_go_of_the_gil_is_not_blamed(make: Callable[[], Any]) -> None:
-    loader = fastload.DataLoader(make(), batch_size=8, num_workers=3)
+    loader = Threads(make(), batch_size=8, num_workers=3)
     list(loader)
     assert loader.stats().gil_checks >= 10
     assert loader.stats().gil_held_share < 0.5

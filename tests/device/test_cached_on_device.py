@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from both_loaders import Threads
 from devices import Fake
 from fake_cuda import FakeDevice
 from torch.overrides import TorchFunctionMode
@@ -179,7 +180,7 @@ def test_samples_of_a_gpu_come_back_where_they_are_to_be(
     cached = fastload.CachedDataset(LateOnGpu(), tmp_path / "s" if is_file else None, to=to)
     expected = "cpu" if to == "cpu" else "cuda"
     for _ in range(3):
-        loader = fastload.DataLoader(cached, batch_size=None, shuffle=True, num_workers=num_workers)
+        loader = Threads(cached, batch_size=None, shuffle=True, num_workers=num_workers)
         found = {int(sample["cloud"].cpu().unique().item()) for sample in loader}
         assert found == set(range(1, 9))
     assert cached[3]["cloud"].device.type == expected

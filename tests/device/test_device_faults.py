@@ -343,7 +343,7 @@ def test_an_interrupt_at_any_line_of_next_loses_and_changes_no_batch(
             batches = [list(range(first, first + 4)) for first in (8, 4, 0)]
             loader = fastload.DataLoader(
                 dataset, batch_sampler=batches, num_workers={num_workers}, prefetch_factor={2 if num_workers else None},
-                device=device.handle, device_prefetch=1 if {num_workers} else None,
+                workers="threads", device=device.handle, device_prefetch=1 if {num_workers} else None,
             )
             iterator = iter(loader)
             while True:

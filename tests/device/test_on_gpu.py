@@ -105,7 +105,7 @@ class Distances(Dataset[Any]):
 def test_a_cuda_op_in_a_dataset_gives_in_threads_what_it_gives_without(device: str | None) -> None:
     dataset = Distances()
     expected = batches_of_fastload(dataset, num_workers=0)
-    found = batches_of_fastload(dataset, num_workers=3, device=device)
+    found = batches_of_fastload(dataset, num_workers=3, device=device, workers="threads")
     assert {distances.device.type for distances, _ in found} == {"cuda"}
     assert host_bytes(found) == host_bytes(expected)
 

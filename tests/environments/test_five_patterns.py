@@ -48,7 +48,7 @@ def by_torch(dataset, **arguments):
 
 
 def by_fastload(dataset, **arguments):
-    return list(fastload.DataLoader(dataset, batch_size=4, **arguments))
+    return list(fastload.DataLoader(dataset, batch_size=4, workers="threads", **arguments))
 """
 
 

@@ -119,7 +119,8 @@ def test_a_cell_that_is_run_again_uses_its_new_class(notebook: Notebook) -> None
             class Steps(Numbers):
                 def __getitem__(self, index):
                     return index * {step}
-            loader = fastload.DataLoader(Steps(None), batch_size=20, num_workers=2, persistent_workers=True)
+            arguments = dict(num_workers=2, workers="threads", persistent_workers=True)
+            loader = fastload.DataLoader(Steps(None), batch_size=20, **arguments)
             print(sum(int(batch.sum()) for _ in range(2) for batch in loader))
             """
         )

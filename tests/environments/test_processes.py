@@ -96,14 +96,14 @@ def test_a_script_without_a_main_guard_under_spawn(run_script: RunChild) -> None
             return 12
         def __getitem__(self, index):
             return index
-    loader = {loader}(Numbers(), batch_size=5, num_workers=2)
+    loader = {loader}(Numbers(), batch_size=5, num_workers=2{more})
     print([batch.tolist() for batch in loader])
     """
-    by_torch = run_script(script.format(loader="torch.utils.data.DataLoader"), check=False)
+    by_torch = run_script(script.format(loader="torch.utils.data.DataLoader", more=""), check=False)
     assert by_torch.returncode != 0
     assert "before the current process has finished its bootstrapping phase" in " ".join(by_torch.stderr.split())
     expected = [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9], [10, 11]]
-    result = run_script(script.format(loader="fastload.DataLoader"))
+    result = run_script(script.format(loader="fastload.DataLoader", more=", workers='threads'"))
     assert result.stdout == f"{expected}\n"
     assert result.stderr == ""
 
@@ -120,12 +120,12 @@ def test_children_of_torch_multiprocessing_load_what_their_parent_does(
 
         def train(rank, expected):
             for name in MAKERS:
-                assert digest_of(name) == expected[name], (rank, name)
+                assert digest_of(name, workers="threads") == expected[name], (rank, name)
 
         if __name__ == "__main__":
             expected = digests_of_torch()
             for name in MAKERS:
-                assert digest_of(name) == expected[name], name
+                assert digest_of(name, workers="threads") == expected[name], name
             torch.multiprocessing.start_processes(train, (expected,), nprocs=2, start_method={start_method!r})
         """),
         env=environment,
@@ -195,7 +195,7 @@ def test_a_fork_while_a_thread_asks_a_dataset_that_is_not_thread_safe(run_child:
                     may_go_on.wait(15)
                 return index
         parent, is_inside, may_go_on = os.getpid(), threading.Event(), threading.Event()
-        loader = fastload.DataLoader(Numbers(), num_workers=2, thread_safe=False)
+        loader = fastload.DataLoader(Numbers(), num_workers=2, workers="threads", thread_safe=False)
         iterator = iter(loader)
         is_inside.wait()
         pid = os.fork()

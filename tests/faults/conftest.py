@@ -15,6 +15,7 @@ PRELUDE = """
 import atexit, gc, hashlib, itertools, os, resource, signal, sys, threading, time
 import torch
 import fastload
+from both_loaders import Threads
 from child_loader import (
     make_loader, make_python_part_loader, num_native_threads, num_threads, python_part_threads, wait_for, with_noise,
 )

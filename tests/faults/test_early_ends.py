@@ -96,7 +96,7 @@ def test_a_folder_of_png_files_is_closed_at_every_step(run_picture_child: RunChi
         torch.manual_seed(5)
         expected = list(torch.utils.data.DataLoader(dataset, multiprocessing_context="fork", **arguments_of(8)))
         assert len(expected) >= 12
-        loader = fastload.DataLoader(dataset, **arguments_of(8))
+        loader = Threads(dataset, **arguments_of(8))
         next(iter(loader))
         loader.close()
         assert wait_for(lambda: held()[0] == 1)
@@ -137,7 +137,7 @@ def test_a_thousand_dropped_iterators_leave_threads_descriptors_and_memory_flat(
 ) -> None:
     run_picture_child(
         f"""
-        loader = fastload.DataLoader(MAKERS[{kind!r}](), **arguments_of(2, batch_size=1))
+        loader = Threads(MAKERS[{kind!r}](), **arguments_of(2, batch_size=1))
         def drop(count):
             for number in range(count):
                 iterator = iter(loader)

@@ -11,7 +11,7 @@ from children import RunChild
 LOADERS = {
     "native": "make_loader(2, repeats=2000, batch_size=4, persistent_workers=is_persistent)",
     "partly native": "make_python_part_loader(2, repeats=2000, batch_size=4, persistent_workers=is_persistent)",
-    "Python": "fastload.DataLoader(Numbers(), 4, num_workers=2, persistent_workers=is_persistent)",
+    "Python": "Threads(Numbers(), 4, num_workers=2, persistent_workers=is_persistent)",
     "stream": "fastload.DataLoader(Stream(), 4, num_workers=2, persistent_workers=is_persistent)",
     "processes": "fastload.DataLoader(Numbers(), 4, num_workers=2, workers='processes')",
 }

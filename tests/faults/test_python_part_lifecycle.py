@@ -119,7 +119,7 @@ def test_threads_end_with_an_iterator_that_the_users_code_leads_back_to(
                 self.iterator = iter(self.loader)
                 CURRENT.reset(token)
             def of(self, dataset, collate_fn=list, **arguments):
-                return fastload.DataLoader(dataset, 2, num_workers=2, collate_fn=collate_fn, **arguments)
+                return Threads(dataset, 2, num_workers=2, collate_fn=collate_fn, **arguments)
             def __len__(self):
                 return 80
             def __getitem__(self, index):

@@ -50,7 +50,7 @@ PRELUDE = """
 LOADERS = {
     "native": "lambda n, **more: make_loader(n, repeats=1, batch_size=2, **more)",
     "partly native": "lambda n, **more: make_python_part_loader(n, repeats=1, batch_size=2, **more)",
-    "Python": "lambda n, **more: fastload.DataLoader(Numbers(), 2, num_workers=n, **more)",
+    "Python": "lambda n, **more: Threads(Numbers(), 2, num_workers=n, **more)",
     "worker_init_fn": "lambda n, **more: make_loader(n, repeats=1, batch_size=2, worker_init_fn=print, **more)",
 }
 IS_PERSISTENT = pytest.mark.parametrize("is_persistent", [False, True])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -11,6 +12,8 @@ from flat_values import flat
 import fastload
 
 LOADERS = (torch.utils.data.DataLoader, fastload.DataLoader)
+Threads = functools.partial(fastload.DataLoader, workers="threads")
+TORCH_AND_THREADS = (torch.utils.data.DataLoader, Threads)
 
 
 def outcome(action: Callable[[], Any]) -> tuple[str, Any]:

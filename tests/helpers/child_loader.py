@@ -37,9 +37,8 @@ def make_python_part_loader(
 ) -> fastload.DataLoader:
     """Makes such a loader for small images, with a transform in Python at the end."""
     steps = [transforms.RandomResizedCrop(32), transforms.ToTensor(), function]
-    loader = fastload.DataLoader(
-        repeated_images(transforms.Compose(steps), repeats), num_workers=num_workers, **arguments
-    )
+    dataset = repeated_images(transforms.Compose(steps), repeats)
+    loader = fastload.DataLoader(dataset, num_workers=num_workers, **{"workers": "threads", **arguments})
     assert loader.explain().startswith("partly native")
     return loader
 

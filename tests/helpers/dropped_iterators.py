@@ -65,7 +65,7 @@ class ResumableStream(Stream):
 
 
 def _own(dataset: Any, num_workers: int, **arguments: Any) -> Any:
-    return fastload.DataLoader(dataset, batch_size=4, num_workers=num_workers, **arguments)
+    return fastload.DataLoader(dataset, batch_size=4, num_workers=num_workers, **{"workers": "threads", **arguments})
 
 
 def _native(num_workers: int, **arguments: Any) -> Any:

@@ -25,6 +25,7 @@ from typing import Any
 
 import recipes
 import torch
+from both_loaders import Threads
 from failing_calls import FOREVER, Shim
 from held import settle, settled
 from image_folders import make_clean_folder, synthetic_image
@@ -182,7 +183,7 @@ def make_settings(folder: Path) -> dict[str, Callable[[], Any]]:
 
     def files(transform: Any, paths: Sequence[Path] = paths, **arguments: Any) -> fastload.DataLoader[Any]:
         data = fastload.ImageFiles(paths, range(NUM_IMAGES), transform)
-        return fastload.DataLoader(data, batch_size=BATCH_SIZE, num_workers=2, **arguments)
+        return Threads(data, batch_size=BATCH_SIZE, num_workers=2, **arguments)
 
     some_missing = [*paths[:3], root / "missing.jpg", *paths[4:]]
     replacing = {"on_error": "replace", "max_errors": 1}
@@ -195,9 +196,7 @@ def make_settings(folder: Path) -> dict[str, Callable[[], Any]]:
             lambda: files(recipes.training(32), some_missing, **replacing), "native", is_drawing=True
         ),
         "mixed": lambda: LoaderSetting(lambda: files(python_part), "partly native"),
-        "python": lambda: LoaderSetting(
-            lambda: fastload.DataLoader(opening, batch_size=BATCH_SIZE, num_workers=2), "not native"
-        ),
+        "python": lambda: LoaderSetting(lambda: Threads(opening, batch_size=BATCH_SIZE, num_workers=2), "not native"),
         "scan": lambda: FolderSetting(root, "off", cache, has_index=False),
         "index write": lambda: FolderSetting(root, "auto", cache, has_index=False),
         "index read": lambda: FolderSetting(root, "auto", cache, has_index=True),

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from both_loaders import Threads
 from comparison import described, native_opener, needs_deferral
 from torch.utils.data import ConcatDataset, Subset, default_collate, random_split
 from torchvision import datasets, transforms
@@ -162,7 +163,7 @@ def epoch(module: Any, dataset: Any, **arguments: Any) -> list[Any]:
 @pytest.mark.parametrize("name", NATIVE)
 def test_batches_are_torchs_and_native(name: str, shuffle: bool, native_samples: list[Any]) -> None:
     expected = epoch(torch.utils.data, NATIVE[name](), shuffle=shuffle)
-    assert epoch(fastload, NATIVE[name](), shuffle=shuffle) == expected
+    assert epoch(fastload, NATIVE[name](), shuffle=shuffle, workers="threads") == expected
     assert len(native_samples) == len(NATIVE[name]())
 
 
@@ -207,14 +208,14 @@ def test_samples_that_torchvision_reads_from_files_are_native(
     transform = CIFAR_TRAINING() if kind is datasets.CIFAR10 else MNIST_TRAINING()
     dataset = kind(tmp_path, transform=transform)
     expected = epoch(torch.utils.data, dataset, shuffle=True)
-    assert epoch(fastload, dataset, shuffle=True) == expected
+    assert epoch(fastload, dataset, shuffle=True, workers="threads") == expected
     assert len(native_samples) == len(dataset) == 30
 
 
 @pytest.mark.parametrize("name", PYTHON)
 def test_samples_that_python_has_to_make_are_torchs(name: str, native_samples: list[Any]) -> None:
     expected = epoch(torch.utils.data, PYTHON[name]())
-    assert epoch(fastload, PYTHON[name]()) == expected
+    assert epoch(fastload, PYTHON[name](), workers="threads") == expected
     assert not native_samples
 
 
@@ -291,7 +292,7 @@ def test_in_the_calling_thread_a_registered_opener_counts(native_samples: list[A
 @pytest.mark.parametrize("make", [cifar, mnist])
 def test_explain_calls_these_data_sets_native(make: Callable[[], Any]) -> None:
     dataset = make()
-    text = fastload.DataLoader(dataset, num_workers=2).explain()
+    text = Threads(dataset, num_workers=2).explain()
     assert text.startswith("partly native: samples are made natively of the data set's array, by 2 threads\n")
     assert f"{'source':<10} {type(dataset).__name__}, {NUM_SAMPLES} samples in an array" in text
     assert "ImageFiles" not in text

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from both_loaders import Threads
 from comparison import needs_deferral
 from image_folders import synthetic_image
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 from torchvision import transforms
 
-import fastload
 from fastload._images import _batch_rows
 
 pytestmark = needs_deferral
@@ -108,7 +108,7 @@ def _batches(kind: Any, dataset: Any, epochs: int = 2, **options: Any) -> Iterat
 
 def _assert_same(make: Callable[[], Any], **options: Any) -> None:
     expected = list(_batches(DataLoader, make(), **options))
-    assert list(_batches(fastload.DataLoader, make(), **options)) == expected
+    assert list(_batches(Threads, make(), **options)) == expected
 
 
 def _twice(image: torch.Tensor, index: int) -> Any:
@@ -213,7 +213,7 @@ def _capsule(image: torch.Tensor, index: int) -> Any:
 
 
 def test_a_capsule_that_nobody_has_read_yet(files: list[Path], used: _Used) -> None:
-    for images, _ in fastload.DataLoader(Files(files, _capsule), batch_size=4, num_workers=1):
+    for images, _ in Threads(Files(files, _capsule), batch_size=4, num_workers=1):
         images.fill_(-1)
     kept = [(torch.utils.dlpack.from_dlpack(capsule), image) for capsule, image in _capsules]
     _capsules.clear()
@@ -256,7 +256,7 @@ def test_samples_by_two_workers_and_in_a_stream(files: list[Path], used: _Used) 
     make = functools.partial(Files, files, IN_ROWS["tuple"])
     for options in ({"num_workers": 2}, {"num_workers": 3, "drop_last": True}):
         results = []
-        for kind in (DataLoader, fastload.DataLoader):
+        for kind in (DataLoader, Threads):
             torch.manual_seed(1)
             results.append([_plain(batch) for batch in kind(make(), batch_size=4, **options)])
         assert results[0] == results[1]
@@ -272,7 +272,7 @@ def test_seeded_samples(files: list[Path], used: _Used) -> None:
     def batches(collate_fn: Any) -> list[Any]:
         dataset = Files(files, IN_ROWS["tuple"])
         options: dict[str, Any] = {"rng": "sample", "seed": 3, "num_workers": 1, "shuffle": True}
-        return [_plain(b) for b in fastload.DataLoader(dataset, batch_size=4, collate_fn=collate_fn, **options)]
+        return [_plain(b) for b in Threads(dataset, batch_size=4, collate_fn=collate_fn, **options)]
 
     expected = batches(lambda samples: default_collate(samples))
     assert used.in_rows == 0
@@ -297,7 +297,7 @@ def test_a_failed_sample_leaves_the_next_batches_alone(files: list[Path], used: 
             except StopIteration:
                 return found
 
-    assert outcomes(fastload.DataLoader) == outcomes(DataLoader)
+    assert outcomes(Threads) == outcomes(DataLoader)
     assert used.in_rows > 2
 
 
@@ -332,7 +332,7 @@ def test_a_registered_function_that_keeps_the_list_of_samples(
     monkeypatch.setitem(collate.default_collate_fn_map, Picture, pictures)
     dataset = Files(files, lambda image, index: Picture(image))
     found = []
-    for samples, images in fastload.DataLoader(dataset, batch_size=4, num_workers=1):
+    for samples, images in Threads(dataset, batch_size=4, num_workers=1):
         assert all(torch.equal(sample.image, image) for sample, image in zip(samples, images, strict=True))
         images.fill_(3)
         found += [sample.image.eq(3).all() for sample in samples]
@@ -342,7 +342,7 @@ def test_a_registered_function_that_keeps_the_list_of_samples(
 
 
 def test_memory_is_used_again(files: list[Path], used: _Used) -> None:
-    loader = fastload.DataLoader(
+    loader = Threads(
         Files(files, IN_ROWS["tuple"]), batch_size=4, num_workers=1, persistent_workers=True, drop_last=True
     )
     addresses: set[int] = set()
@@ -357,7 +357,7 @@ def test_a_sample_in_a_row_and_a_batch_of_rows_have_memory_of_their_own(files: l
     def facts(image: torch.Tensor, index: int) -> Any:
         return image, image.untyped_storage().nbytes(), image.storage_offset(), image._base is None
 
-    for images, sizes, offsets, are_whole in fastload.DataLoader(Files(files, facts), batch_size=4, num_workers=1):
+    for images, sizes, offsets, are_whole in Threads(Files(files, facts), batch_size=4, num_workers=1):
         assert images._base is None
         assert images.storage_offset() == 0
         assert images.untyped_storage().nbytes() == images.nbytes

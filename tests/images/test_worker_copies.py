@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from both_loaders import Threads
 from comparison import is_deferred, native_opener, needs_deferral
 from jpeg_kinds import jpeg
 from PIL import Image
@@ -123,7 +124,7 @@ def test_images_are_counted_before_their_batch_is_there(monkeypatch: pytest.Monk
         finish(self, *arguments, **options)
 
     monkeypatch.setattr(Task, "finish", finish_and_look)
-    loader = fastload.DataLoader(Cached(is_loaded=True), batch_size=1, num_workers=1, collate_fn=list)
+    loader = Threads(Cached(is_loaded=True), batch_size=1, num_workers=1, collate_fn=list)
     assert len(list(loader)) == 4
     assert counts == [4, 4, 4, 4]
 

@@ -106,7 +106,7 @@ ITERATORS: dict[str, dict[str, Any]] = {
     "native, caller": {"num_workers": 0},
     "native, threads": {"num_workers": 2},
     "Python, caller": {"dataset": _squares(20), "num_workers": 0},
-    "Python, threads": {"dataset": _squares(20), "num_workers": 2},
+    "Python, threads": {"dataset": _squares(20), "num_workers": 2, "workers": "threads"},
     "torch's, caller": {"dataset": IterableWrapper(_squares(20)), "num_workers": 0},
     "torch's, processes": {"dataset": _squares(20), "num_workers": 1, "workers": "processes"},
 }

@@ -83,7 +83,7 @@ def test_a_sample_error_of_the_python_part_says_where_and_is_caught_as_what_was_
         raise Refusal("too bright", 7)
 
     dataset = dataset_of(mixed_folder, [transforms.CenterCrop(20), transforms.ToTensor(), fail])
-    loader = PythonPartLoader(dataset, 2, batch_size=3, num_workers=num_workers)
+    loader = PythonPartLoader(dataset, 2, batch_size=3, num_workers=num_workers, workers="threads")
     with pytest.raises(Refusal) as caught:
         next(iter(loader))
     error = caught.value
@@ -129,7 +129,7 @@ def test_an_exception_of_collate_has_torchs_words_and_type(
     arguments = {"batch_size": 3, "num_workers": num_workers, "collate_fn": collate}
     assert_equals_torch(dataset, 2, **arguments)
     texts = []
-    for loader in (torch_loader(dataset, **arguments), PythonPartLoader(dataset, 2, **arguments)):
+    for loader in (torch_loader(dataset, **arguments), PythonPartLoader(dataset, 2, workers="threads", **arguments)):
         iterator = iter(loader)
         with pytest.raises(Exception) as caught:  # noqa: PT011 - types are compared above, words here
             outcomes_or_raise(iterator)

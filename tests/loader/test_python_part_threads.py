@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 from pathlib import Path
@@ -11,13 +12,15 @@ import pytest
 import recipes
 import torch
 import torch.utils.data
+from both_loaders import Threads
 from python_part_cases import PIPELINES, WORKERS, crop_flip, dataset_of, numbered
 from python_part_loader import PythonPartLoader, torch_loader
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
 
-import fastload
 from fastload import LoaderClosedError, _native
+
+ThreadsLoader = functools.partial(PythonPartLoader, workers="threads")
 
 # ---- the environment of user code ------------------------------------------------------------------------------------
 
@@ -50,7 +53,7 @@ def test_processes_of_torchs_own_loader_have_their_worker_info_still(mixed_folde
     dataset = dataset_of(
         mixed_folder, [transforms.CenterCrop(4), transforms.ToTensor()], lambda _: torch.utils.data.get_worker_info().id
     )
-    list(PythonPartLoader(dataset, 2, num_workers=2))
+    list(ThreadsLoader(dataset, 2, num_workers=2))
     told = [ids.tolist() for _, ids in torch_loader(dataset, batch_size=4, num_workers=2)]
     assert told == [[0] * 4, [1] * 4, [0] * 4, [1] * 4]
 
@@ -73,7 +76,7 @@ def test_torch_computes_with_one_thread_in_ours_and_as_before_in_others(mixed_fo
     dataset = dataset_of(
         mixed_folder, [transforms.CenterCrop(4), transforms.ToTensor()], lambda _: torch.get_num_threads()
     )
-    iterator = iter(PythonPartLoader(dataset, 2, num_workers=2))
+    iterator = iter(ThreadsLoader(dataset, 2, num_workers=2))
     assert (torch.get_num_threads(), in_new_thread()) == before
     assert {int(told) for _, told in iterator} == {1}
     assert (torch.get_num_threads(), in_new_thread()) == before
@@ -90,7 +93,7 @@ def test_batches_are_pinned_where_there_is_an_accelerator(
     monkeypatch.setattr(torch.accelerator, "set_device_index", devices.append)
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor, *device: tensor + 1000)
     dataset = dataset_of(mixed_folder, [transforms.CenterCrop(4), transforms.PILToTensor()], lambda label: [label, "x"])
-    iterator = iter(PythonPartLoader(dataset, 2, batch_size=16, num_workers=num_workers, pin_memory=True))
+    iterator = iter(ThreadsLoader(dataset, 2, batch_size=16, num_workers=num_workers, pin_memory=True))
     ((_, labels),) = iterator
     assert labels[0].tolist() == [1000] * 3 + [1001] * 3 + [1002] * 10
     assert list(labels[1]) == ["x"] * 16
@@ -120,7 +123,7 @@ def test_threads_that_pin_leave_the_graph_alone_that_the_program_captures(
     monkeypatch.setattr(torch.accelerator, "set_device_index", lambda index: None)
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor, *device: tensor)
     dataset = dataset_of(mixed_folder, [transforms.CenterCrop(4), transforms.PILToTensor()])
-    assert len(list(PythonPartLoader(dataset, 2, batch_size=4, num_workers=2, pin_memory=True))) == 4
+    assert len(list(ThreadsLoader(dataset, 2, batch_size=4, num_workers=2, pin_memory=True))) == 4
     assert [opened for *opened, _ in in_threads] == [[13, 1]] * (2 * is_known)
     assert len({thread for *_, thread in in_threads} - {threading.get_ident()}) == 2 * is_known
 
@@ -206,6 +209,6 @@ def test_thread_safe_false_runs_the_users_transforms_one_at_a_time(mixed_folder:
     torch.manual_seed(0)
     expected = recipes.bytes_of(torch_loader(dataset, **arguments))
     torch.manual_seed(0)
-    loader = fastload.DataLoader(dataset, thread_safe=thread_safe, copy=False, **arguments)
+    loader = Threads(dataset, thread_safe=thread_safe, copy=False, **arguments)
     assert recipes.bytes_of(loader) == expected
     assert most[0] == (2 if thread_safe else 1)

@@ -39,8 +39,8 @@ def loader_of(dataset: Any, **arguments: Any) -> fastload.DataLoader[Any]:
 
 WAYS: dict[str, dict[str, Any]] = {
     "in this thread": {},
-    "threads": {"num_workers": 2},
-    "persistent threads": {"num_workers": 2, "persistent_workers": True},
+    "threads": {"num_workers": 2, "workers": "threads"},
+    "persistent threads": {"num_workers": 2, "workers": "threads", "persistent_workers": True},
     "processes": {"num_workers": 1, "workers": "processes", "multiprocessing_context": "fork"},
 }
 

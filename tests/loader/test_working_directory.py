@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import recipes
 import torch
+from both_loaders import Threads
 from image_folders import make_clean_folder
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset
@@ -115,7 +116,7 @@ def test_native_code_keeps_the_directory_where_a_thread_can_have_none(
     expected = batches(DataLoader, dataset, "never", 1, places)
     monkeypatch.setattr(_native, "own_working_directory", lambda: False)
     for moment in MOMENTS[1:]:
-        assert batches(fastload.DataLoader, dataset, moment, 1, places) == expected
+        assert batches(Threads, dataset, moment, 1, places) == expected
 
 
 @pytest.mark.parametrize("dataset", ["torchvision's", "in Python"])

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from bad_folders import SPOILS, ByHand, ListOfFiles, collate_of_loaded, make_bad_folder
+from both_loaders import Threads
 from recipes import bytes_of, evaluation, training
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
@@ -116,7 +117,7 @@ class _Failing(torch.utils.data.Dataset[Any]):
 @pytest.mark.parametrize("error", [IndexError, MemoryError, KeyboardInterrupt])
 @pytest.mark.parametrize("num_workers", [0, 1])
 def test_what_is_no_fault_of_a_sample_is_raised(error: type[BaseException], num_workers: int) -> None:
-    loader = fastload.DataLoader(_Failing(error), 3, on_error="replace", num_workers=num_workers)
+    loader = Threads(_Failing(error), 3, on_error="replace", num_workers=num_workers)
     with pytest.raises(error, match="bad"):
         list(loader)
 

@@ -211,7 +211,7 @@ def test_a_generator_that_cannot_be_read_is_named_once(folder: Path) -> None:
     assert len(list(loader)) == len(loader) - 1
 
 
-@pytest.mark.parametrize("arguments", [{"in_order": False}, {"copy": False}])
+@pytest.mark.parametrize("arguments", [{"in_order": False}, {"copy": False, "workers": "threads"}])
 def test_explain_says_where_a_state_does_not_tell_all(arguments: dict[str, Any]) -> None:
     loader = fastload.DataLoader(Draws(), batch_size=3, num_workers=2, **arguments)
     assert f"{next(iter(arguments))}=" in loader.explain().rpartition("in an epoch state_dict() ")[2]
@@ -234,7 +234,7 @@ WRONG: dict[str, tuple[str, Any]] = {
     "another batch size": ("fastload.fingerprint.batch_size", {"batch_size": 2}),
     "dropping": ("fastload.fingerprint.drop_last", {"drop_last": True}),
     "rng": ("fastload.rng", {"rng": "sample"}),
-    "shared objects": ("fastload.workers[0].held", {"copy": False}),
+    "shared objects": ("fastload.workers[0].held", {"copy": False, "workers": "threads"}),
 }
 
 

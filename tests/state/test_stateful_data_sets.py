@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import resumed_runs
 import torch
+from both_loaders import Threads
 from python_runs import drawn
 from stream_runs import STOPS, StreamCase, resume_stream, run_stream
 from torch.utils.data import Dataset
@@ -98,7 +99,7 @@ def test_a_data_sets_state_is_requested_after_the_batches_at_which_a_saved_state
             numbers.append(len(self.seen))
             return super().state_dict()
 
-    loader = fastload.DataLoader(Noted(), batch_size=1, num_workers=1, snapshot_every_n_steps=10)
+    loader = Threads(Noted(), batch_size=1, num_workers=1, snapshot_every_n_steps=10)
     list(loader)
     assert numbers == [0, 10, 20]
     iterator = iter(loader)

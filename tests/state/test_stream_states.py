@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import pytest
 import resumed_runs
+from both_loaders import Threads
 from children import RunChild
 from state_checks import assert_another_process_goes_on, field_refused, numbered, pairwise
 from state_mutants import count_loaded
@@ -202,7 +203,7 @@ def test_a_stream_that_tells_is_not_asked_for_what_came_before() -> None:
                 asked.append(int(sample[1]))
                 yield sample
 
-    loader = fastload.DataLoader(Counts(), batch_size=2, num_workers=1, prefetch_factor=1)
+    loader = Threads(Counts(), batch_size=2, num_workers=1, prefetch_factor=1)
     iterator = iter(loader)
     for _ in range(4):
         next(iterator)
@@ -210,7 +211,7 @@ def test_a_stream_that_tells_is_not_asked_for_what_came_before() -> None:
     del iterator
     loader.close()
     asked.clear()
-    again = fastload.DataLoader(Counts(), batch_size=2, num_workers=1)
+    again = Threads(Counts(), batch_size=2, num_workers=1)
     again.load_state_dict(state)
     assert len(list(again)) == 9
     assert min(asked) == 8
@@ -229,7 +230,7 @@ class Recorded(StatefulDataset):
 @pytest.mark.parametrize(("every", "least", "most"), [(1, 15, 16), (12, 4, 8), (0, 2, 3)])
 def test_a_streams_state_is_requested_where_a_saved_state_may_start(every: int, least: int, most: int) -> None:
     Recorded.asked.clear()
-    list(fastload.DataLoader(Recorded(), batch_size=2, num_workers=1, snapshot_every_n_steps=every))
+    list(Threads(Recorded(), batch_size=2, num_workers=1, snapshot_every_n_steps=every))
     assert least <= len(Recorded.asked) <= most  # and at the beginning, and at the end, perhaps twice
 
 
@@ -277,7 +278,7 @@ def test_a_streams_iterator_is_requested_after_the_programs_device_work(
             calls.append("iter")
             return super().__iter__()
 
-    list(fastload.DataLoader(Noted(), batch_size=2, num_workers=1))
+    list(Threads(Noted(), batch_size=2, num_workers=1))
     assert calls[:3] == ["program", "worker", "iter"]
 
 

@@ -10,6 +10,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from both_loaders import Threads
 
 import fastload
 from fastload._process import _exit
@@ -69,7 +70,7 @@ def test_objects_may_come_and_go_during_a_look() -> None:
 
 
 def test_counters_of_a_loader_can_be_read_while_another_thread_begins_epochs() -> None:
-    loader = fastload.DataLoader([1, 2, 3], num_workers=1)
+    loader = Threads([1, 2, 3], num_workers=1)
     iterators = [iter(loader)]
     threads = loader._fastload.threads
     found = interleaved(threads.stats, lambda: len(iterators) > 20 or iterators.append(iter(loader)))
@@ -79,7 +80,7 @@ def test_counters_of_a_loader_can_be_read_while_another_thread_begins_epochs() -
 
 
 def test_a_loader_can_be_closed_while_another_thread_begins_epochs() -> None:
-    loader = fastload.DataLoader([1, 2, 3], num_workers=1)
+    loader = Threads([1, 2, 3], num_workers=1)
     iterators = [iter(loader)]
     interleaved(loader.close, lambda: len(iterators) > 20 or iterators.append(iter(loader)))
     with pytest.raises(fastload.LoaderClosedError):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import recipes
 import torch
+from both_loaders import Threads
 from image_folders import make_mixed_folder, save_jpeg
 from parity_recipes import NORMALIZE, RECIPES, Views, one_view
 from PIL import Image
@@ -25,9 +26,9 @@ OTHER_MEAN = (0.48, 0.45, 0.41)
 Change = Callable[[int, Callable[[Path], object]], Path]
 
 
-def compared(old: Any, new: Any = None, **arguments: Any) -> fastload.VerifyReport:
+def compared(old: Any, new: Any = None, kind: Any = fastload.DataLoader, **arguments: Any) -> fastload.VerifyReport:
     """Compares torch's loader over `old` with fastload's over `new`, by default over the same data set."""
-    return fastload.verify(DataLoader(old, **arguments), fastload.DataLoader(new or old, **arguments))
+    return fastload.verify(DataLoader(old, **arguments), kind(new or old, **arguments))
 
 
 def assert_equal(report: fastload.VerifyReport) -> None:
@@ -58,7 +59,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_recipe_is_equal(folder: Path, name: str, num_workers: int) -> None:
     dataset = ImageFolder(str(folder), RECIPES[name].make())
     arguments = arguments_for(num_workers, shuffle=True)
-    report = compared(dataset, **arguments)
+    report = compared(dataset, kind=Threads, **arguments)
     assert_equal(report)
     workers = {0: "no workers", 2: "2 threads"}[num_workers]
     way = "native" if RECIPES[name].is_native else "partly native"

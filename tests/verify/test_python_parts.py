@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import recipes
 import torch
+from both_loaders import Threads
 from torch.utils.data import DataLoader
 from torchvision import transforms as v1
 from torchvision.datasets import ImageFolder
@@ -165,7 +166,7 @@ def test_what_threads_share_is_named_and_no_native_code_blamed(
     evaluation: ImageFolder, step: Any, arguments: dict[str, Any], clause: str
 ) -> None:
     dataset = pipeline(evaluation, *tensors(step))
-    new = fastload.DataLoader(dataset, 4, num_workers=2, **arguments)
+    new = Threads(dataset, 4, num_workers=2, **arguments)
     report = fastload.verify(DataLoader(dataset, 4, num_workers=2), new)
     assert not report.is_equal
     assert set(report.stages) == {"values"}

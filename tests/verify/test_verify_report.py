@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import recipes
 import torch
+from both_loaders import Threads
 from PIL import Image
 from torch.utils.data import DataLoader, TensorDataset
 from torchvision import transforms
@@ -23,7 +24,7 @@ def report(evaluation: ImageFolder) -> fastload.VerifyReport:
     new = ImageFolder(
         evaluation.root, transforms.Compose([transforms.Resize(40, transforms.InterpolationMode.BICUBIC), *steps[1:]])
     )
-    return fastload.verify(DataLoader(evaluation, 4), fastload.DataLoader(new, 4, num_workers=2), seed=3)
+    return fastload.verify(DataLoader(evaluation, 4), Threads(new, 4, num_workers=2), seed=3)
 
 
 def test_the_text_says_what_was_compared_and_what_was_found(report: fastload.VerifyReport) -> None:

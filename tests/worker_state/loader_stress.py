@@ -20,10 +20,9 @@ from typing import Any
 import numpy as np
 import torch
 import torch.utils.data
+from both_loaders import Threads
 from ended_workers import end_workers
 from torch.utils.data import Dataset, IterableDataset
-
-import fastload
 
 NUM_SAMPLES = 12
 NUM_SEEDS = 3
@@ -82,9 +81,7 @@ class Nested(Dataset[Any]):
         return 4
 
     def __getitem__(self, index: int) -> Any:
-        inner = fastload.DataLoader(
-            Arrays(), batch_size=3, num_workers=1, generator=torch.Generator().manual_seed(index)
-        )
+        inner = Threads(Arrays(), batch_size=3, num_workers=1, generator=torch.Generator().manual_seed(index))
         first = next(iter(inner))
         return random.random(), np.random.rand(), first[1].sum()
 
@@ -138,25 +135,25 @@ class _Actor(threading.Thread):
 
     def _iterate(self) -> None:
         what = self._what()
-        found = str(batches_of(fastload.DataLoader, *what))
+        found = str(batches_of(Threads, *what))
         assert found == expected_of(*what), f"{what}: {found}"
 
     def _persist(self) -> None:
         name, num_workers, seed = self._what()
-        loader = loader_of(fastload.DataLoader, KINDS[name](), num_workers, seed, persistent_workers=True)
+        loader = loader_of(Threads, KINDS[name](), num_workers, seed, persistent_workers=True)
         assert str(list(loader)) == expected_of(name, num_workers, seed)
         for _ in zip(loader, range(self._choose.randrange(3)), strict=False):
             pass
 
     def _drop(self) -> None:
         name, num_workers, seed = self._what()
-        iterator = iter(loader_of(fastload.DataLoader, KINDS[name](), num_workers, seed))
+        iterator = iter(loader_of(Threads, KINDS[name](), num_workers, seed))
         for _ in range(self._choose.randrange(3)):
             next(iterator)
 
     def _close(self) -> None:
         name, num_workers, seed = self._what()
-        loader = loader_of(fastload.DataLoader, KINDS[name](), num_workers, seed)
+        loader = loader_of(Threads, KINDS[name](), num_workers, seed)
         iterator = iter(loader)
         for _ in range(self._choose.randrange(2)):
             next(iterator)
@@ -178,7 +175,7 @@ class _Actor(threading.Thread):
         assert status == 0, f"a child ended with {status}"
 
     def _nest(self) -> None:
-        list(fastload.DataLoader(Nested(), num_workers=1))
+        list(Threads(Nested(), num_workers=1))
 
 
 def assert_case(seed: int) -> None:

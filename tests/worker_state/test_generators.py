@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from both_loaders import Threads
 from child_loader import wait_for
 from forked import in_fork
 from holders import LEGACY, WAYS
 from numbered import Numbered
 from torch.utils.data._utils import worker
 
-import fastload
 from fastload._workers import _exchanges
 from fastload._workers._exchanges import exchanged
 from fastload._workers._generators import WorkerGenerators
@@ -207,7 +207,7 @@ def test_a_function_that_cannot_be_exchanged_is_an_error_that_names_the_next_ste
     new_exchanges: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_exchanges.RandomExchange, "_METHODS", ("random", "__init__"))
-    loader = fastload.DataLoader(Numbered(8), num_workers=1)
+    loader = Threads(Numbered(8), num_workers=1)
     with pytest.raises(NotImplementedError, match=r"__init__ cannot be exchanged: .*workers=\"processes\""):
         next(iter(loader))
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 import torch.utils.data
+from both_loaders import Threads
 from child_loader import python_part_threads, wait_for
 from children import RunChild
 from flat_values import flat
@@ -113,13 +114,13 @@ def test_a_loader_of_threads_in_a_sample_does_not_change_what_the_others_draw(nu
         def sample(self, index: int) -> Any:
             if index % 3 == 0:
                 kept = torch.get_rng_state()
-                list(fastload.DataLoader(Transformed(draw), num_workers=num_workers))
+                list(Threads(Transformed(draw), num_workers=num_workers))
                 torch.set_rng_state(kept)
             return super().sample(index)
 
     def run(kind: Any) -> Any:
         seed_all(4)
-        return batches(fastload.DataLoader(kind(draw), batch_size=4, num_workers=2)), states()
+        return batches(Threads(kind(draw), batch_size=4, num_workers=2)), states()
 
     assert run(WithInner) == run(Transformed)
 
@@ -198,7 +199,7 @@ def numbers_of_a_child() -> tuple[float, ...]:
 def test_children_forked_while_workers_draw_draw_the_programs_numbers(num_children: int) -> None:
     seed_all(8)
     kept = states()
-    iterator = iter(fastload.DataLoader(Endless(), num_workers=3, generator=torch.Generator()))
+    iterator = iter(Threads(Endless(), num_workers=3, generator=torch.Generator()))
     found = set()
     for _ in range(num_children):
         next(iterator)
@@ -236,7 +237,7 @@ def make_and_drop(num_loaders: int) -> None:
     expected = [draw() for _ in range(3)]
     dataset = Transformed(draw, length=4)
     for number in range(num_loaders):
-        iterator = iter(fastload.DataLoader(dataset, num_workers=1 + number % 2, persistent_workers=number % 3 == 0))
+        iterator = iter(Threads(dataset, num_workers=1 + number % 2, persistent_workers=number % 3 == 0))
         if number % 4:
             next(iterator)
             assert changed_names(), "workers live"
@@ -262,7 +263,7 @@ def fail_in_workers() -> None:
 
     for arguments in ({}, {"worker_init_fn": fail_to_begin}, {"persistent_workers": True}):
         with pytest.raises(ValueError, match=r"sample 5|init"):
-            list(fastload.DataLoader(Transformed(fail), num_workers=2, **arguments))
+            list(Threads(Transformed(fail), num_workers=2, **arguments))
     assert_as_they_were()
 
 
@@ -302,7 +303,7 @@ def test_eight_workers_need_little_more_memory_than_one(run_child: RunChild, num
                     return len(self.paths[index]), int(self.array[index])
 
             warnings.simplefilter("ignore")
-            for batch in fastload.DataLoader(Paths(), batch_size=4, num_workers={num_workers}):
+            for batch in fastload.DataLoader(Paths(), batch_size=4, num_workers={num_workers}, workers="threads"):
                 pass
             print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
             """,
@@ -357,7 +358,7 @@ def test_torchs_thread_workers_and_fastloads_answer_for_their_own_threads(monkey
             by_module, by_name = torch.utils.data.get_worker_info(), get_worker_info()
             return by_module.id, by_name.id, by_name.num_workers, *draw()
 
-        return batches(fastload.DataLoader(Transformed(transform), batch_size=4, num_workers=2))
+        return batches(Threads(Transformed(transform), batch_size=4, num_workers=2))
 
     expected = epoch()
     fake = FakeThreadWorkers(monkeypatch)
@@ -365,7 +366,7 @@ def test_torchs_thread_workers_and_fastloads_answer_for_their_own_threads(monkey
     assert torch.utils.data.get_worker_info is fake.get_worker_info
     assert torch.utils.data.get_worker_info() is None
     assert fake.run(lambda: torch.utils.data.get_worker_info().id, 7) == 7
-    iterator = iter(fastload.DataLoader(Transformed(draw), batch_size=4, num_workers=2))
+    iterator = iter(Threads(Transformed(draw), batch_size=4, num_workers=2))
     next(iterator)
     assert fake.run(lambda: torch.utils.data.get_worker_info().id, 7) == 7, "while workers of fastload live"
     seed_all(9)
@@ -379,7 +380,7 @@ def test_a_thread_safe_generator_of_torch_keeps_its_name_and_its_answer(monkeypa
     monkeypatch.setattr(torch, "thread_safe_generator", lambda: own, raising=False)
     kept = torch.thread_safe_generator
     seed_all(2)
-    found = batches(fastload.DataLoader(Transformed(lambda _: draw()), batch_size=4, num_workers=2))
+    found = batches(Threads(Transformed(lambda _: draw()), batch_size=4, num_workers=2))
     seed_all(2)
     assert found == batches(torch_loader(Transformed(lambda _: draw()), batch_size=4, num_workers=2))
     assert torch.thread_safe_generator is kept

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 import torch.utils.data
+from both_loaders import Threads
 from image_folders import make_clean_folder
 from program import Transformed
 from python_part_loader import torch_loader
@@ -100,7 +101,7 @@ def test_where_objects_are_shared_verify_does_not_blame_native_code(tmp_path: Pa
         steps = [transforms.Resize(32), transforms.CenterCrop(24), transforms.ToTensor(), Remembering(waits=waits)]
         return kind(ImageFolder(str(tmp_path), transforms.Compose(steps)), batch_size=2, num_workers=2, **arguments)
 
-    shared = loader(fastload.DataLoader, waits=True, copy=False)
+    shared = loader(Threads, waits=True, copy=False)
     assert shared.explain().startswith("partly native")
     report = fastload.verify(loader(torch_loader, waits=False), shared)
     assert not report.is_equal, "two threads write to one object at once"

@@ -9,9 +9,8 @@ import weakref
 from typing import Any
 
 import pytest
+from both_loaders import Threads
 from numbered import Numbered
-
-import fastload
 
 copies: list[weakref.ref[Any]] = []
 
@@ -25,7 +24,7 @@ class Remembered(Numbered):
 
 
 def test_copies_end_with_the_threads_though_the_iterator_is_kept() -> None:
-    iterator = iter(fastload.DataLoader(Remembered(), num_workers=2))
+    iterator = iter(Threads(Remembered(), num_workers=2))
     assert list(iterator)
     for worker in iterator._workers:
         worker.join(10)
@@ -41,7 +40,7 @@ def test_an_iterator_is_there_before_worker_init_fn_is_done() -> None:
     def wait(_worker_id: int) -> None:
         waited.append(is_made.wait(10))
 
-    iterator = iter(fastload.DataLoader(Numbered(), num_workers=2, worker_init_fn=wait, copy=False))
+    iterator = iter(Threads(Numbered(), num_workers=2, worker_init_fn=wait, copy=False))
     is_made.set()
     assert list(iterator)
     assert waited == [True, True]
@@ -52,6 +51,6 @@ def test_a_worker_that_gets_no_event_loop_says_so_and_nothing_waits_for_it(monke
         raise OSError(24, "Too many open files")
 
     monkeypatch.setattr(asyncio, "new_event_loop", refuse)
-    iterator = iter(fastload.DataLoader(Numbered(), num_workers=2))
+    iterator = iter(Threads(Numbered(), num_workers=2))
     with pytest.raises(OSError, match="Too many open files"):
         next(iterator)

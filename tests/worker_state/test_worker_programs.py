@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from both_loaders import Threads
 from program import NUM_EPOCHS, Program, Setting, Transformed, difference, run
 from python_part_loader import torch_loader
 from worker_programs import CHAPTERS, DEVIATIONS, DEVIATIONS_OF_PERSISTENT, PROGRAMS, chosen
@@ -44,8 +45,8 @@ def differences(programs: list[Program], arguments: str, run_again: Callable[[Pr
     return found
 
 
-def fastloads(arguments: str) -> Callable[[Program], dict[str, Any]]:
-    return lambda program: run(fastload.DataLoader, program, **ARGUMENTS[arguments])
+def fastloads(arguments: str, kind: Any = fastload.DataLoader) -> Callable[[Program], dict[str, Any]]:
+    return lambda program: run(kind, program, **ARGUMENTS[arguments])
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
@@ -92,14 +93,14 @@ def test_a_program_gives_the_batches_of_torchs_workers(name: str, arguments: str
 @pytest.mark.parametrize("name", DEVIATIONS)
 def test_what_is_told_to_be_otherwise_than_with_torch_is_so(name: str) -> None:
     """A program that is no longer otherwise is to lose its row."""
-    assert len(differences([PROGRAMS[name]], "2 workers", fastloads("2 workers"))) == 1
+    assert len(differences([PROGRAMS[name]], "2 workers", fastloads("2 workers", Threads))) == 1
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DEVIATIONS_OF_PERSISTENT)
 def test_what_is_told_to_be_otherwise_of_persistent_workers_is_so(name: str) -> None:
     arguments = "2 persistent workers"
-    assert len(differences([PROGRAMS[name]], arguments, fastloads(arguments))) == 1
+    assert len(differences([PROGRAMS[name]], arguments, fastloads(arguments, Threads))) == 1
 
 
 def test_there_are_programs_of_every_kind_and_each_says_what_it_depends_on() -> None:
