@@ -70,6 +70,7 @@ void bind_messages(py::module_& m) {
         .def("drop", &drop_message)
         .def("flush", &MessageSocket::flush)
         .def("close", &MessageSocket::close)
+        .def_property_readonly("descriptor", &MessageSocket::descriptor)
         .def_property_readonly("has_unsent", &MessageSocket::has_unsent)
         .def_property_readonly("has_ended",
                                [](const MessageSocket& socket) { return socket.has_ended() && !socket.has_message(); });

@@ -38,6 +38,16 @@ Ref find_type(const char* module, const char* name) {
     return type != nullptr && PyType_Check(type) ? Ref::borrow(type) : Ref();
 }
 
+// Returns a class as a class statement makes it. There is one for all, as a class is a cycle that only the collector
+// frees.
+Ref plain_class() {
+    static PyObject* made = nullptr;
+    if (made == nullptr) {
+        made = checked(PyObject_CallFunction(reinterpret_cast<PyObject*>(&PyType_Type), "s(){}", "plain")).release();
+    }
+    return Ref::borrow(made);
+}
+
 // The list lies before the object for classes made by a class statement, hence also negative offsets.
 bool has_weak_references(PyObject* object) noexcept {
     const Py_ssize_t offset = Py_TYPE(object)->tp_weaklistoffset;
@@ -67,7 +77,7 @@ bool is_end(PyObject* object) noexcept {
 }  // namespace
 
 SharableTypes::SharableTypes()
-    : plain_class_(checked(PyObject_CallFunction(reinterpret_cast<PyObject*>(&PyType_Type), "s(){}", "plain"))),
+    : plain_class_(plain_class()),
       array_(find_type("numpy", "ndarray")),
       array_scalar_(find_type("numpy", "generic")),
       tensor_(find_type("torch", "Tensor")),

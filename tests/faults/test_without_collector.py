@@ -82,6 +82,11 @@ LOADERS = {
     "Python, by sample": "fastload.DataLoader(Numbers(), 8, num_workers=2, rng='sample')",
     "stream": "fastload.DataLoader(Stream(), 8, num_workers=2)",
 }
+LOADERS |= {
+    f"{name}, processes": loader[:-1] + ", workers='processes')"
+    for name, loader in LOADERS.items()
+    if "num_workers=2" in loader or "part_loader(2" in loader
+}
 FAILING = {
     "absent files, caller": "with_absent_files(make_loader(0, repeats=1, batch_size=2))",
     "absent files": "with_absent_files(make_loader(2, repeats=1, batch_size=2))",
@@ -95,6 +100,11 @@ FAILING = {
     "indices": "make_loader(2, repeats=1, batch_size=1, batch_sampler=[[99], ['x'], [1]])",
     "sampler": "make_loader(1, repeats=1, batch_size=1, prefetch_factor=1, sampler=Sampler())",
     "sampler, Python": "fastload.DataLoader(Numbers(), 1, num_workers=1, prefetch_factor=1, sampler=Sampler())",
+}
+FAILING |= {
+    f"{name}, processes": loader[:-1] + ", workers='processes')"
+    for name, loader in FAILING.items()
+    if "num_workers=2" in loader
 }
 
 

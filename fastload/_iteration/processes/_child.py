@@ -10,7 +10,6 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from fastload._delivery._thread_order import DeviceOrder
 from fastload._images._opener import decode_natively
 from fastload._iteration._maker import Request
 from fastload._iteration.processes._arenas import SharedArena, SlotMemory
-from fastload._iteration.processes._connections import keep_only, socket_of
+from fastload._iteration.processes._connections import WorkerEnd
 from fastload._iteration.processes._messages import Answer, Begun, Lost, Sender, packed_batch, packed_failure
 from fastload._iteration.processes._snapshots import parts_of_error
 from fastload._iteration.threads._counters import ThreadCounters
@@ -150,7 +149,7 @@ class _AnswerTask(Task):
 def run_worker(
     plan: ChildPlan,
     number: int,
-    connection: Connection,
+    end: WorkerEnd,
     arena: SharedArena,
     is_ending: Any,
     blocked: Iterable[signal.Signals],
@@ -160,7 +159,7 @@ def run_worker(
     Args:
         plan: The settings and objects that the workers share.
         number: From 0.
-        connection: The worker's end of its connection.
+        end: The worker's end of its connection.
         arena: The worker's arena.
         is_ending: A shared array of one byte, not 0 if the workers were told to end.
         blocked: Signals that the parent has blocked since before this process began.
@@ -171,10 +170,8 @@ def run_worker(
     torch.multiprocessing._set_thread_name("pt_data_worker")
     torch.set_num_threads(1)
     _go_before_the_parent()
-    keep_only(connection)
-    socket = socket_of(connection)
-    connection.close()
-    process = _Process(plan, number, socket, arena, is_ending)
+    end.keep_only()
+    process = _Process(plan, number, end.socket, arena, is_ending)
     try:
         process.run()
     except BaseException as error:

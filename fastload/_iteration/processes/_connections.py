@@ -7,42 +7,56 @@ copy of its other end is closed.
 from __future__ import annotations
 
 import os
-from multiprocessing.connection import Connection
+import socket
+from multiprocessing import reduction
 from typing import Any
 
 from fastload import _native
 from fastload._process._exit import LiveObjects
 
-# The loaders' ends, and the workers' ends until the workers have them.
+# The ends of this process, and the workers' ends until the workers have them.
 _sockets: LiveObjects[_native.MessageSocket] = LiveObjects()
-_given: LiveObjects[Connection] = LiveObjects()
+_given: LiveObjects[_native.MessageSocket] = LiveObjects()
 
 
-def new_connection(context: Any) -> tuple[_native.MessageSocket, Connection]:
+class WorkerEnd:
+    """The worker's end of a connection, which a process may be given, forked or spawned.
+
+    Attributes:
+        socket: The end.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self.socket = _native.MessageSocket(descriptor)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _from_duplicate, (reduction.DupFd(self.socket.descriptor),)
+
+    def keep_only(self) -> None:
+        """Makes it the end of this process, a worker, and closes the other workers' ends if it was forked."""
+        _sockets.add(self.socket)
+        for other in _given.all():
+            if other is not self.socket:
+                other.close()
+
+
+def _from_duplicate(duplicate: Any) -> WorkerEnd:
+    return WorkerEnd(duplicate.detach())
+
+
+def new_connection() -> tuple[_native.MessageSocket, WorkerEnd]:
     """Returns the loader's end and the worker's end. Raises OSError."""
-    ours, theirs = context.Pipe()
-    with ours:
-        socket = socket_of(ours)
-    _sockets.add(socket)
-    _given.add(theirs)
-    return socket, theirs
-
-
-def socket_of(connection: Connection) -> _native.MessageSocket:
-    """Returns a socket with a descriptor of its own."""
-    return _native.MessageSocket(os.dup(connection.fileno()))
-
-
-def keep_only(connection: Connection) -> None:
-    """Closes the other workers' ends in a worker that was forked."""
-    for other in _given.all():
-        if other is not connection:
-            other.close()
+    ours, theirs = (end.detach() for end in socket.socketpair())
+    worker_end = WorkerEnd(theirs)
+    _given.add(worker_end.socket)
+    loader_end = _native.MessageSocket(ours)
+    _sockets.add(loader_end)
+    return loader_end, worker_end
 
 
 def _close_sockets() -> None:
-    for socket in _sockets.all():
-        socket.close()
+    for each in _sockets.all():
+        each.close()
 
 
 os.register_at_fork(after_in_child=_close_sockets)

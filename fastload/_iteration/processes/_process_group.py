@@ -13,8 +13,8 @@ import pickle
 import signal
 import time
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
-from multiprocessing.connection import Connection
 from typing import Any
 
 import torch.multiprocessing
@@ -24,7 +24,7 @@ from fastload._delivery._thread_order import DeviceOrder
 from fastload._iteration._maker import Request
 from fastload._iteration.processes._arenas import SharedArena
 from fastload._iteration.processes._child import ChildPlan, run_worker
-from fastload._iteration.processes._connections import new_connection
+from fastload._iteration.processes._connections import WorkerEnd, new_connection
 from fastload._iteration.processes._messages import Answer, Begun, Lost, Payload, opened
 from fastload._iteration.processes._snapshots import SnapshotMessage, error_of_parts
 from fastload._iteration.processes._start import start_workers
@@ -70,7 +70,7 @@ class ProcessGroup(WorkerGroup):
         self._flag = _new_flag(self._context)
         self._ends: list[bool] = []  # not empty: the workers were told to end
         self._sockets: list[_native.MessageSocket] = []
-        self._theirs: list[Connection] = []  # the workers' ends of the connections, until the workers have them
+        self._theirs: list[WorkerEnd] = []  # the workers' ends of the connections, until the workers have them
         self._arenas: list[SharedArena] = []
         self.threads: list[Any] = []
         self._blocked = _handled_signals()
@@ -88,11 +88,12 @@ class ProcessGroup(WorkerGroup):
         self._numbers = itertools.count()
         self._lost: dict[int, str] = {}  # workers whose processes have ended, and what next() says of it
         self._last_words: dict[int, str] = {}
-        self._not_begun: dict[tuple[int, int], WorkerStart] = {}  # by worker and epoch
+        # By worker and epoch. Not kept, because a start keeps the group until it is finished.
+        self._not_begun: dict[tuple[int, int], weakref.ref[WorkerStart]] = {}
         self._snapshots: list[SnapshotMessage | None] = [None] * plan.num_workers
 
     def _add_worker(self, number: int) -> None:
-        socket, theirs = new_connection(self._context)
+        socket, theirs = new_connection()
         arena = SharedArena()
         arguments = self._plan, number, theirs, arena, self._flag, self._blocked
         self.threads.append(self._context.Process(target=run_worker, args=arguments, daemon=True))
@@ -109,8 +110,8 @@ class ProcessGroup(WorkerGroup):
             self.close()
             raise
         finally:
-            for connection in self._theirs:
-                connection.close()
+            for end in self._theirs:
+                end.socket.close()
             for arena in self._arenas:
                 arena.close_descriptor()
 
@@ -128,16 +129,16 @@ class ProcessGroup(WorkerGroup):
             )
             raise
 
-    def restart_order(self, key: RandomKey, first_worker: int = 0) -> None:
+    def restart_order(self, key: RandomKey, first_worker: int = 0) -> list[WorkerStart]:
         for task in self.pending:
             task.let_go()
-        super().restart_order(key, first_worker)
+        return super().restart_order(key, first_worker)
 
     # ---- an epoch --------------------------------------------------------------------------------------------------
 
     def _begin_epoch(self, key: RandomKey) -> list[WorkerStart]:
         starts: list[WorkerStart] = [ProcessStart(key, self._epoch, self) for _ in self.threads]
-        self._not_begun |= {(number, self._epoch): start for number, start in enumerate(starts)}
+        self._not_begun |= {(number, self._epoch): weakref.ref(start) for number, start in enumerate(starts)}
         message = pickle.dumps(("begin", key, self._epoch), 5)
         for number, start in enumerate(starts):
             if number in self._lost or self.is_ending:
@@ -221,9 +222,10 @@ class ProcessGroup(WorkerGroup):
         if snapshot is not None:
             snapshot = self._snapshots[number] = snapshot.completed(self._snapshots[number])
         if isinstance(message, Begun):
-            if (start := self._not_begun.get((number, message.epoch))) is not None:
+            if (reference := self._not_begun.get((number, message.epoch))) is not None:
                 error = None if message.error is None else error_of_parts(message.error)
-                start.finish(snapshot, error, is_stateful=message.is_stateful)  # type: ignore[arg-type]
+                if (start := reference()) is not None:
+                    start.finish(snapshot, error, is_stateful=message.is_stateful)  # type: ignore[arg-type]
                 self._not_begun.pop((number, message.epoch), None)
         elif (task := self._tasks.get(message.key)) is not None:
             task.payload, task.account, task.snapshot = message.payload, message.account, snapshot  # type: ignore[assignment]
@@ -235,8 +237,8 @@ class ProcessGroup(WorkerGroup):
 
     def _lose(self, number: int) -> None:
         """Notes that a worker's process has ended, and fails what was asked of it."""
-        for (worker, _), start in tuple(self._not_begun.items()):
-            if worker == number:
+        for (worker, _), reference in tuple(self._not_begun.items()):
+            if worker == number and (start := reference()) is not None:
                 start.finish(None)
         if self.is_ending:
             self._lost[number] = ""

@@ -84,9 +84,9 @@ class WorkerMaker:
             self._last_number = sys.maxsize if setup.is_of_stream else len(setup.index_sampler)
         next_worker = 0 if resumed is None or resumed.next_worker is None else resumed.next_worker
         first_worker = next_worker if setup.is_of_stream else start.first % setup.num_threads
-        self._group.restart_order(start.key, first_worker)
+        self._starts = self._group.restart_order(start.key, first_worker)
         self._log = SnapshotLog(
-            self._group.starts,
+            self._starts,
             every=self.snapshot_every,
             depth=setup.delivery.prefetch,
             first=start.first,
@@ -94,7 +94,7 @@ class WorkerMaker:
             timeout_seconds=self._timeout_seconds,
         )
         if resumed is not None and resumed.workers is not None:
-            for worker in self._group.starts:
+            for worker in self._starts:
                 worker.check(self._timeout_seconds)
 
     # ---- batches ---------------------------------------------------------------------------------------------------
@@ -155,9 +155,9 @@ class WorkerMaker:
 
     @property
     def has_own_states(self) -> bool:
-        for worker in self._group.starts:
+        for worker in self._starts:
             worker.check(self._timeout_seconds)
-        return all(worker.is_stateful for worker in self._group.starts)
+        return all(worker.is_stateful for worker in self._starts)
 
     def state_before(self, position: int, *, is_over: bool) -> StateBefore:
         setup, every = self._setup, self.snapshot_every

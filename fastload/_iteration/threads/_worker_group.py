@@ -27,7 +27,6 @@ class WorkerGroup(ABC):
     Attributes:
         order: The order of work on a device.
         pending: The batches in flight, in the order in which they are delivered.
-        starts: The starts of the epoch, one for each worker.
         threads: The workers' threads or processes, as torch's iterators have them.
         end_calls: C calls that tell the workers to end: Note [drops].
     """
@@ -38,7 +37,6 @@ class WorkerGroup(ABC):
     def __init__(self, num_workers: int, order: DeviceOrder, *, in_order: bool, max_batches: int) -> None:
         self.order = order
         self.pending: deque[Task] = deque()
-        self.starts: list[WorkerStart] = []
         self._in_order = in_order
         self._max_batches = max_batches
         self._is_active = [True] * num_workers  # the worker's stream has not ended
@@ -50,15 +48,18 @@ class WorkerGroup(ABC):
     def start(self) -> None:
         """Starts all workers, or leaves none if one fails."""
 
-    def restart_order(self, key: RandomKey, first_worker: int = 0) -> None:
-        """Begins an epoch; `first_worker` makes the next batch. Batches in flight are made, but not delivered."""
+    def restart_order(self, key: RandomKey, first_worker: int = 0) -> list[WorkerStart]:
+        """Begins an epoch and returns its starts, one for each worker; `first_worker` makes the next batch.
+
+        Batches in flight are made, but not delivered.
+        """
         self.pending.clear()
         self._submitted = None
         self._next_worker = first_worker
         self._epoch += 1
         self.order.begin()  # before the data set is asked for an iterator, which may queue work on the device
-        self.starts = self._begin_epoch(key)
         self._is_active = [True] * len(self._is_active)
+        return self._begin_epoch(key)
 
     @abstractmethod
     def _begin_epoch(self, key: RandomKey) -> list[WorkerStart]:
