@@ -365,13 +365,13 @@ def _tensor_function(torchvisions: _Call, kind: type) -> _Call:
     """Returns a replacement for a function that does what a transform of `kind` does."""
 
     @functools.cache
-    def segment() -> _Segment:
-        ((nodes, native),) = native_runs(expand(kind()))
-        assert native is not None, "it makes a tensor"
-        return _Segment(nodes, native)
+    def segment() -> _Segment | None:
+        nodes, native = next(native_runs(expand(kind())))
+        return None if native is None else _Segment(nodes, native)
 
     def function(pic: Any) -> Any:
-        made = segment().run_natively(pic) if _is_native_input(pic) else None
+        native = segment() if _is_native_input(pic) else None
+        made = None if native is None else native.run_natively(pic)
         return torchvisions(pic) if made is None else made
 
     return function

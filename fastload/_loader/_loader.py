@@ -154,7 +154,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         pin_memory_device: str = "",
         in_order: bool = True,
         worker_method: str = "multiprocessing",
-        workers: Literal["auto", "threads", "processes"] = "threads",
+        workers: Literal["auto", "threads", "processes"] = "auto",
         thread_safe: bool = True,
         copy: bool = True,
         native_images: bool = True,

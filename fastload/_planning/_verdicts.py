@@ -23,8 +23,8 @@ class Mode(enum.IntEnum):
     """The maker of the batches; a larger value needs more Python."""
 
     NATIVE = 0
-    PARTLY_NATIVE = 1  # native code begins the samples, the user's own Python ends them in threads
-    PYTHON = 2  # the user's dataset makes the samples in threads
+    PARTLY_NATIVE = 1  # native code begins the samples, the user's own Python ends them
+    PYTHON = 2  # the user's dataset makes the samples
     TORCH = 3
 
 

@@ -131,7 +131,7 @@ class _Tensors(TorchFunctionMode):
         with torch._C.DisableTorchFunction():
             if function is torch.Tensor.pin_memory:
                 return self._cuda.pinned(args[0])
-            if function is torch.Tensor.to and self._is_ours(args[1]):
+            if function is torch.Tensor.to and len(args) > 1 and self._is_ours(args[1]):
                 return self._cuda.copied(args[0])
             if function is torch.empty and self._is_ours(kwargs.get("device")):
                 del kwargs["device"]

@@ -1,4 +1,4 @@
-"""A fastload.DataLoader whose samples end in Python, also where all of the pipeline is native."""
+"""A fastload.DataLoader whose samples end in Python, also if all of the pipeline is native."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from fastload._iteration._iterator import EpochIterator
 from fastload._loader._current import CurrentLoader
 from fastload._loader._iterators import python_iterator
 from fastload._planning._plan import LoaderPlan
+from fastload._planning._verdicts import Mode, StageVerdict
 from fastload.sources._lowering import lower_dataset
 from fastload.transforms._lowering import lower_transform
 
@@ -29,7 +30,8 @@ class PythonPartLoader(fastload.DataLoader[Any]):
         source = lower_dataset(self.dataset, (fastload.pil_loader,))
         lowered = lower_transform(source.transform)
         assert sum(stage.problem is None for stage in lowered.stages) == self.num_native, lowered.stages
-        plan = LoaderPlan((), self.rng, source, lowered)
+        verdict = StageVerdict("transform", "as the test says", None, Mode.PARTLY_NATIVE)
+        plan = LoaderPlan((verdict,), self.rng, source, lowered)
         now = CurrentLoader(self)
         return python_iterator(now, now.setup(plan, None), begins_natively=True)
 
