@@ -8,6 +8,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <string>
@@ -32,6 +33,23 @@ namespace {
 
 using FloatArray = py::array_t<float, py::array::c_style>;
 using ByteArray = py::array_t<std::uint8_t, py::array::c_style>;
+
+std::vector<std::uint32_t> words_of(const py::bytes& text) {
+    const ByteSpan bytes = span_of(text);
+    std::vector<std::uint32_t> words(bytes.size() / sizeof(std::uint32_t));
+    if (!words.empty()) std::memcpy(words.data(), bytes.data(), words.size() * sizeof(std::uint32_t));
+    return words;
+}
+
+template <typename Table>
+py::bytes corrections_of(const Table& table) {
+    const std::vector<std::uint32_t>& words = table.corrections();
+    return bytes_of({reinterpret_cast<const std::uint8_t*>(words.data()), words.size() * sizeof(std::uint32_t)});
+}
+
+std::shared_ptr<TorchExp> make_torch_exp(float low, float high, UniformRule rule, const py::bytes& corrections) {
+    return std::make_shared<TorchExp>(low, high, rule, words_of(corrections));
+}
 
 FloatArray exp_inputs(const TorchExp& exp, std::uint32_t first, std::size_t count) {
     if (first > TorchExp::kNumDraws || count > TorchExp::kNumDraws - first) {
@@ -105,9 +123,9 @@ std::uint32_t draw_below(DrawSource& draws, std::uint32_t n) {
     return draws.below(n);
 }
 
-std::shared_ptr<TorchGaussian> make_torch_gaussian(float from, float to) {
+std::shared_ptr<TorchGaussian> make_torch_gaussian(float from, float to, const py::bytes& corrections) {
     if (!(from > 0.0F) || !std::isfinite(to)) throw py::value_error("the numbers must be positive and finite");
-    return std::make_shared<TorchGaussian>(from, to);
+    return std::make_shared<TorchGaussian>(from, to, words_of(corrections));
 }
 
 FloatArray gaussian_exponents(const TorchGaussian& table, std::size_t first, std::size_t count) {
@@ -171,11 +189,12 @@ void bind_draws(py::module_& m) {
         .def_readonly("excludes_to", &UniformRule::excludes_to);
 
     Class<TorchExp, std::shared_ptr<TorchExp>>(m, "TorchExp")
-        .def(py::init<float, float, UniformRule>(), py::arg("low"), py::arg("high"), py::arg("rule"))
+        .def(py::init(&make_torch_exp), py::arg("low"), py::arg("high"), py::arg("rule"),
+             py::arg("corrections") = py::bytes())
         .def("inputs", &exp_inputs, py::arg("first"), py::arg("count"))
         .def("add", &add_exp_values, py::arg("first"), py::arg("values"))
         .def("value", &exp_value, py::arg("draw"))
-        .def_property_readonly("num_corrections", &TorchExp::num_corrections);
+        .def_property_readonly("corrections", &corrections_of<TorchExp>);
 
     Class<DrawSource>(m, "DrawSource")
         .def("below", &draw_below, py::arg("n"))
@@ -199,12 +218,12 @@ void bind_draws(py::module_& m) {
         .def("text", &text_of, "Returns the complete state, 2504 bytes, as base64.")
         .def("unpack", &unpack, py::arg("packed"));
     Class<TorchGaussian, std::shared_ptr<TorchGaussian>>(m, "TorchGaussian")
-        .def(py::init(&make_torch_gaussian), py::arg("low"), py::arg("high"))
+        .def(py::init(&make_torch_gaussian), py::arg("low"), py::arg("high"), py::arg("corrections") = py::bytes())
         .def("__len__", &TorchGaussian::count)
         .def("exponents", &gaussian_exponents, py::arg("first"), py::arg("count"))
         .def("add", &add_gaussian_values, py::arg("first"), py::arg("values"))
         .def("value", &TorchGaussian::operator(), py::arg("number"))
-        .def_property_readonly("num_corrections", &TorchGaussian::num_corrections);
+        .def_property_readonly("corrections", &corrections_of<TorchGaussian>);
 }
 
 void bind_blur(py::module_& m) {

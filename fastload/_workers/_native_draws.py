@@ -18,6 +18,7 @@ import torch
 from fastload import _native
 from fastload._errors import StateError
 from fastload._process._exit import exit_state
+from fastload._process._forked_cache import forked_cache
 from fastload._process._interrupts import equal_arrays
 from fastload._resume._fields import decoded
 
@@ -41,10 +42,16 @@ def uniform_rule() -> _native.UniformRule:
     Raises:
         UnknownDrawsError: torch turns the generator's words into numbers in another way than native code.
     """
+    is_fused, excludes_to = _found_rule()
+    return _native.UniformRule(is_fused=is_fused, excludes_to=excludes_to)
+
+
+@forked_cache
+def _found_rule() -> tuple[bool, bool]:
     for is_fused, excludes_to in itertools.product((True, False), repeat=2):
         rule = _native.UniformRule(is_fused=is_fused, excludes_to=excludes_to)
         if all(_draw_as_torch(seed, rule) for seed in range(_PROBED_SEEDS)):
-            return rule
+            return is_fused, excludes_to
     raise UnknownDrawsError(f"torch {torch.__version__} draws in a way that is not known here")
 
 
@@ -96,6 +103,11 @@ def torch_exp(low: float, high: float) -> _native.TorchExp:
         UnknownDrawsError: torch.exp is off by more than one unit in the last place, or differs between one element and
             many.
     """
+    return _native.TorchExp(low, high, uniform_rule(), _exp_corrections(low, high))
+
+
+@forked_cache
+def _exp_corrections(low: float, high: float) -> bytes:
     exp = _native.TorchExp(low, high, uniform_rule())
     exit_state.watch()
     for first in range(0, 1 << 24, _EXP_CHUNK):
@@ -107,7 +119,7 @@ def torch_exp(low: float, high: float) -> _native.TorchExp:
         number = torch.from_numpy(exp.inputs(first, 1))
         if exp.value(first) != torch.exp(number).item():
             raise UnknownDrawsError("torch.exp gives other numbers for one element than for many")
-    return exp
+    return exp.corrections
 
 
 def with_torch_exp(steps: Iterable[tuple[int, _native.Step]]) -> list[tuple[int, _native.Step]]:

@@ -65,7 +65,7 @@ def test_exp_equals_torchs_for_numbers_of_the_whole_table() -> None:
     values = np.array([table.value(number) for number in chosen.tolist()], np.float32)
     assert np.array_equal(values, expected)
     rounded = np.exp((np.float32(-0.5) * (chosen * chosen)).astype(np.float64)).astype(np.float32)
-    assert np.array_equal(values, rounded) == (table.num_corrections == 0)
+    assert np.array_equal(values, rounded) == (not table.corrections)
 
 
 def test_exp_outside_of_the_table_is_the_rounded_one() -> None:

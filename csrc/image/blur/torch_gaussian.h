@@ -17,8 +17,9 @@ inline float gaussian_exponent(float q) noexcept { return -0.5F * (q * q); }
 // threads.
 class TorchGaussian {
   public:
-    // For the numbers from..to; both are positive and finite.
-    TorchGaussian(float from, float to) noexcept;
+    // For the numbers from..to; both are positive and finite. With the corrections of an object that was filled for the
+    // same numbers by the same torch, or none.
+    TorchGaussian(float from, float to, std::vector<std::uint32_t> corrections = {}) noexcept;
 
     std::size_t count() const noexcept { return count_; }
 
@@ -32,14 +33,16 @@ class TorchGaussian {
     // torch.exp(-0.5 * q.pow(2)); outside of the range the correctly rounded value.
     float operator()(float q) const noexcept;
 
-    std::size_t num_corrections() const noexcept { return corrections_.size(); }
+    // Increasing: 2 * index, plus 1 if torch gives the next larger float than the correctly rounded one, else the next
+    // smaller.
+    const std::vector<std::uint32_t>& corrections() const noexcept { return corrections_; }
 
   private:
     float number(std::size_t index) const noexcept;
 
     std::uint32_t first_bits_;  // positive floats have the order of their bits
     std::size_t count_;
-    std::vector<std::uint32_t> corrections_;  // increasing: 2 * index, plus 1 if torch gives the next larger float
+    std::vector<std::uint32_t> corrections_;
 };
 
 }  // namespace fastload

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "base/span.h"
@@ -25,7 +26,9 @@ class TorchExp {
   public:
     static constexpr std::uint32_t kNumDraws = 1U << 24;
 
-    TorchExp(float from, float to, UniformRule rule) noexcept : from_(from), to_(to), rule_(rule) {}
+    // With the corrections of an object that was filled for the same numbers by the same torch, or none.
+    TorchExp(float from, float to, UniformRule rule, std::vector<std::uint32_t> corrections = {}) noexcept
+        : from_(from), to_(to), rule_(rule), corrections_(std::move(corrections)) {}
 
     // The drawn numbers first, first + 1, ... as floats.
     void fill_inputs(std::uint32_t first, std::size_t count, float* inputs) const noexcept;
@@ -37,13 +40,15 @@ class TorchExp {
     // torch.exp of the number drawn with `bits24`.
     float operator()(std::uint32_t bits24) const noexcept;
 
-    std::size_t num_corrections() const noexcept { return corrections_.size(); }
+    // Increasing: 2 * bits24, plus 1 if torch gives the next larger float than the correctly rounded one, else the next
+    // smaller.
+    const std::vector<std::uint32_t>& corrections() const noexcept { return corrections_; }
 
   private:
     const float from_;
     const float to_;
     const UniformRule rule_;
-    std::vector<std::uint32_t> corrections_;  // increasing: 2 * bits24, plus 1 if torch gives the next larger float
+    std::vector<std::uint32_t> corrections_;
 };
 
 // e^x, computed in double and rounded to float.

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from fastload import _native
 from fastload._pillow._pillow import rgb_image
 from fastload._process._exit import exit_state
+from fastload._process._forked_cache import forked_cache
 from fastload._process._interrupts import equal_arrays
 from fastload.transforms import _recognize
 from fastload.transforms._stage import Family, RunsInPythonError, Size
@@ -76,24 +77,37 @@ def _settings() -> tuple[object, ...]:
 @functools.lru_cache(maxsize=64)
 def _step_with_torch_weights(kernel: BlurKernel, settings: tuple[object, ...]) -> _native.GaussianBlur | None:
     """Returns the step, or None if native weights differ from torch's."""
+    lanes = _lanes_of_torch(kernel, settings)
+    return None if lanes is None else _step_with_lanes(kernel, lanes)
+
+
+@forked_cache
+def _lanes_of_torch(kernel: BlurKernel, settings: tuple[object, ...]) -> int | None:
+    """Returns the number of lanes in which native weights are torch's; None: there is none."""
+    sigmas = _sigmas(kernel, _PROBED_WEIGHTS)
+    for lanes in _SUM_LANES:
+        step = _step_with_lanes(kernel, lanes)
+        sizes = {kernel.width, kernel.height}
+        if step is not None and all(_weights_are_torchs(step, size, sigmas) for size in sizes):
+            return lanes
+    return None
+
+
+def _step_with_lanes(kernel: BlurKernel, lanes: int) -> _native.GaussianBlur | None:
+    """Returns the step; None if its table cannot hold torch's numbers."""
     table = None
     if kernel.family == "v1":
         table = torch_gaussian(math.floor(-math.log2(kernel.sigma_to)))
         if table is None:
             return None
-    sigmas = _sigmas(kernel, _PROBED_WEIGHTS)
-    for lanes in _SUM_LANES:
-        step = _native.GaussianBlur(
-            sigma=(kernel.sigma_from, kernel.sigma_to),
-            columns=_positions(kernel.family, kernel.width),
-            rows=_positions(kernel.family, kernel.height),
-            family=kernel.family,
-            sum_lanes=lanes,
-            torch_gaussian=table,
-        )
-        if all(_weights_are_torchs(step, size, sigmas) for size in {kernel.width, kernel.height}):
-            return step
-    return None
+    return _native.GaussianBlur(
+        sigma=(kernel.sigma_from, kernel.sigma_to),
+        columns=_positions(kernel.family, kernel.width),
+        rows=_positions(kernel.family, kernel.height),
+        family=kernel.family,
+        sum_lanes=lanes,
+        torch_gaussian=table,
+    )
 
 
 def _sigmas(kernel: BlurKernel, count: int) -> NDArray[np.float32]:
@@ -125,17 +139,27 @@ def torch_gaussian(first_octave: int) -> _native.TorchGaussian | None:
 
     A table of 2 MB for a sigma up to 2.
     """
-    table = _native.TorchGaussian(2.0**first_octave * (1 - 2.0**-20), _LARGEST_Q)
+    corrections = _gaussian_corrections(first_octave)
+    return None if corrections is None else _native.TorchGaussian(_smallest_q(first_octave), _LARGEST_Q, corrections)
+
+
+def _smallest_q(first_octave: int) -> float:
+    return float(2.0**first_octave * (1 - 2.0**-20))
+
+
+@forked_cache
+def _gaussian_corrections(first_octave: int) -> bytes | None:
+    table = _native.TorchGaussian(_smallest_q(first_octave), _LARGEST_Q)
     exit_state.watch()
     for first in range(0, len(table), _EXP_CHUNK):
         exit_state.sleep_if_begun()
         exponents = torch.from_numpy(table.exponents(first, min(_EXP_CHUNK, len(table) - first)))
         if not table.add(first, torch.exp(exponents).numpy()):
             return None
-    return table
+    return table.corrections
 
 
-@functools.lru_cache(maxsize=256)
+@forked_cache
 def _adds_as_torch(kernel: BlurKernel, size: Size, settings: tuple[object, ...]) -> bool:
     """Returns whether both make the same sums of random images, which show the order of additions, and round alike."""
     step = _step_with_torch_weights(kernel, settings)

@@ -1,0 +1,107 @@
+"""Results that forked processes share: computed once, by whichever process asks first, and never trusted unread."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fastload._process import _forked_cache
+from fastload._process._forked_cache import _SharedResults
+
+
+@pytest.fixture
+def results() -> _SharedResults:
+    return _SharedResults()
+
+
+def in_child(function: Callable[[], Any]) -> None:
+    """Runs `function` in a forked child and asserts that it does not raise."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            function()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def fail() -> Any:
+    raise AssertionError("it is known")
+
+
+def assert_known(results: _SharedResults, key: Any, value: Any) -> None:
+    assert results.get(key, fail) == value
+
+
+def test_a_result_of_a_child_is_known_to_its_parent_and_to_other_children(results: _SharedResults) -> None:
+    in_child(lambda: results.get(("a", 1.5), lambda: b"large" * 200_000))
+    in_child(lambda: assert_known(results, ("a", 1.5), b"large" * 200_000))
+    assert_known(results, ("a", 1.5), b"large" * 200_000)
+    assert results.get(("a", 2.5), lambda: None) is None
+    in_child(lambda: assert_known(results, ("a", 2.5), None))
+
+
+def test_a_process_that_asks_meanwhile_waits_for_the_result(results: _SharedResults) -> None:
+    begun, begin = os.pipe()
+
+    def compute_slowly() -> str:
+        os.write(begin, b"x")
+        time.sleep(0.2)
+        return "slow"
+
+    pid = os.fork()
+    if pid == 0:
+        results.get("key", compute_slowly)
+        os._exit(0)
+    os.read(begun, 1)
+    assert_known(results, "key", "slow")
+    os.waitpid(pid, 0)
+
+
+def test_a_record_that_was_cut_off_ends_the_sharing_and_nothing_else(
+    results: _SharedResults, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_child(lambda: results.get("first", lambda: 1))
+    os.write(results._descriptor, (1000).to_bytes(8, "little") + b"the process was killed here")
+    assert_known(results, "first", 1)
+    assert results.get("second", lambda: 2) == 2
+    in_child(lambda: assert_known(results, "second", 2))
+
+
+def test_a_process_that_keeps_the_lock_delays_the_others_and_stops_none(
+    results: _SharedResults, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_forked_cache, "_WAIT_SECONDS", 0.05)
+    begun, begin = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        results.get("key", lambda: (os.write(begin, b"x"), signal.pause()))
+    os.read(begun, 1)
+    assert results.get("key", lambda: 3) == 3
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+
+def test_a_descriptor_that_has_become_another_file_is_left_alone(results: _SharedResults, tmp_path: Path) -> None:
+    path = tmp_path / "the program's own"
+    with path.open("wb") as file:
+        os.dup2(file.fileno(), results._descriptor)
+        assert results.get("key", lambda: 4) == 4
+    os.close(results._descriptor)
+    assert results.get("other", lambda: 5) == 5
+    assert path.read_bytes() == b""
+
+
+def test_without_memory_files_each_process_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: Any) -> int:
+        raise PermissionError("seccomp")
+
+    monkeypatch.setattr(os, "memfd_create", refuse)
+    assert _SharedResults().get("key", lambda: 6) == 6
