@@ -59,7 +59,7 @@ class _SharedResults:
                 return
 
     def _identity(self) -> tuple[int, int] | None:
-        """The file that the descriptor is of now: a program may close all descriptors and open others."""
+        """Returns the file that the descriptor is of now: a program may close all descriptors and open others."""
         try:
             status = os.fstat(self._descriptor)
         except OSError:
