@@ -51,7 +51,7 @@ def new_iterator(now: CurrentLoader) -> Any:
     progress = now.kept.progress
     plan = now.plan()
     _check_plan(now, plan)
-    now.kept.forms.begin(now.form(plan))
+    now.kept.forms.begin(now.form(plan), settings.workers)
     if plan.mode is Mode.TORCH:
         check_not_resumed(progress, OF_TORCHS)
         return torch_iterator(loader, now.kept.torch, now.delivery(), now.kept.waits)

@@ -37,7 +37,7 @@ class Measured:
     """The steady state of a loader.
 
     Attributes:
-        workers: "threads" or "processes".
+        workers: The form of the workers: "threads", "processes" or "caller".
         num_workers: Number of workers.
         samples_per_second: Rate with no pause between two batches, or with the step that was asked for.
         samples_per_batch: Mean number of samples in a batch.
@@ -111,8 +111,6 @@ def measure(loader: DataLoader[Any], seconds: float, step_seconds: float) -> Mea
 
 
 def _kind_of_workers(loader: DataLoader[Any]) -> str:
-    if loader.num_workers == 0:
-        return "none"
     now = CurrentLoader(loader)
     return now.form(now.plan()).kind
 
