@@ -1,4 +1,4 @@
-"""The caches of worker processes: what each uses, and what their loader knows of them."""
+"""The caches of worker processes: their side, and the loader's record of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class CacheReport(NamedTuple):
     """The state of a worker's cache, after its last report.
 
     Attributes:
-        counters: What was counted since, by the names in LoaderStats.
+        counters: The counts since then, by the names in LoaderStats.
         levels: The current levels, by the names in LoaderStats; empty: as they were.
         is_stored: Whether the records are in a store, which the other workers see, too.
         described: As LoaderCache.describe(); None: as it was.
@@ -91,7 +91,7 @@ class WorkerCache:
 
 
 class WorkerCaches:
-    """What a loader knows of the caches of its worker processes."""
+    """A loader's record of the caches of its worker processes."""
 
     def __init__(self) -> None:
         self._levels: dict[int, CacheReport] = {}  # the last report with levels, by worker

@@ -53,7 +53,7 @@ class SentWarnings:
 
 
 class _Worker:
-    """What makes this process a worker: its number, and the warnings that are not sent yet."""
+    """The warnings that this process, if it is a worker, has not sent yet."""
 
     def __init__(self) -> None:
         self.pid: int | None = None

@@ -1,4 +1,4 @@
-"""What a loader says of itself when worker processes make its batches: counters, warnings, explain() and repr()."""
+"""A loader's counters, warnings, explain() and repr() when worker processes make its batches."""
 
 from __future__ import annotations
 
