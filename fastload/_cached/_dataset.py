@@ -19,7 +19,7 @@ from fastload._cached._serialized import SERIALIZERS, SerializerName
 from fastload._display._progress import Progress
 from fastload._display._units import bytes_of
 from fastload._process._distributed import rank_on_machine
-from fastload._process._warnings import warn
+from fastload._process._worker_process import warn
 
 
 class CachedDataset(Dataset[Any]):

@@ -18,7 +18,7 @@ from fastload._cached._sqlite_file import FAULTS, SqliteFile, open_sqlite_file
 from fastload._process._file_system import file_system_of, is_remote
 from fastload._process._interrupts import is_interrupt
 from fastload._process._trust import distrust
-from fastload._process._warnings import warn
+from fastload._process._worker_process import warn
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 

@@ -28,7 +28,7 @@ from fastload._cached._forks import forks
 from fastload._cached._turns import Turns
 from fastload._display._units import in_bytes
 from fastload._process._locked import Locked
-from fastload._process._warnings import warn
+from fastload._process._worker_process import warn
 
 # "fls1", for PRAGMA application_id; and the version of the rows' format.
 _APPLICATION = 0x666C7331

@@ -14,7 +14,7 @@ from fastload._decode_cache._cache import Cache, kinds_of
 from fastload._decode_cache._store import RecordKind
 from fastload._display._units import counted
 from fastload._process._interrupts import is_interrupt
-from fastload._process._warnings import warn
+from fastload._process._worker_process import warn
 
 # One image of so many is decoded from its file as well. No rule about metadata notices a change through a memory map,
 # a clock that is set back, or a block device that is changed underneath.

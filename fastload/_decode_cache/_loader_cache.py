@@ -19,7 +19,7 @@ from fastload._display._units import counted, in_bytes
 from fastload._process import _config
 from fastload._process._interrupts import is_interrupt
 from fastload._process._memory import total_memory
-from fastload._process._warnings import warn
+from fastload._process._worker_process import warn
 
 CacheSetting = Literal["auto"] | Cache | None
 

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, get_args
 from fastload import _native
 from fastload._decode_cache._folder import NOT_WRITABLE, find_store_folder, open_store_folder
 from fastload._process._exit import DaemonThread, LiveObjects, ThreadStartError, join_threads, start_threads
-from fastload._process._warnings import warn
+from fastload._process._worker_process import warn
 
 CLOSE_SECONDS = 60.0
 _ANY_BYTES = 1 << 62  # they limit only what is written

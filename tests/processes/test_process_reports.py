@@ -14,11 +14,13 @@ from cached_epochs import digests, loader_of, make_photographs
 from numbered import Numbered
 from torch.utils.data import IterableDataset
 from torch.utils.data.datapipes.iter import IterableWrapper
+from torchvision import transforms
+from torchvision.datasets import ImageFolder
 
 import fastload
 from fastload._decode_cache._worker_cache import CacheReport, WorkerCaches
 from fastload._planning._verdicts import gil_advice
-from fastload._process import _warnings
+from fastload._process import _worker_process
 
 Processes = functools.partial(fastload.DataLoader, workers="processes")
 
@@ -94,9 +96,9 @@ class Troubled(Numbered):
     """Each sample brings a warning of fastload's."""
 
     def sample(self, index: int) -> int:
-        _warnings.warn("a disk fails")
+        _worker_process.warn("a disk fails")
         if index > 17:
-            _warnings.warn("a second disk fails")
+            _worker_process.warn("a second disk fails")
         return index
 
 
@@ -213,3 +215,15 @@ def test_only_threads_are_advised_to_become_processes() -> None:
         loader = fastload.DataLoader(Numbered(8), num_workers=2, workers=workers)  # type: ignore[arg-type]
         loader._fastload.threads.counters.add({"gil_checks": 20, "gil_held": 20})
         assert ("workers='processes'" in loader.explain()) == is_advised
+
+
+def refuse(image: Any) -> Any:
+    raise ValueError("no such image")
+
+
+def test_an_error_of_a_sample_names_the_kind_of_its_worker(photographs: Path) -> None:
+    steps = transforms.Compose([transforms.Resize((40, 40)), transforms.ToTensor(), refuse])
+    for workers, kind in (("processes", "process"), ("threads", "thread")):
+        loader = fastload.DataLoader(ImageFolder(str(photographs), steps), num_workers=1, workers=workers)  # type: ignore[arg-type]
+        with pytest.raises(fastload.SampleError, match=f"Caught ValueError in DataLoader worker {kind} 0"):
+            next(iter(loader))

@@ -42,7 +42,7 @@ from fastload._iteration.threads._resume_point import ResumePoint
 from fastload._iteration.threads._task import Task
 from fastload._iteration.threads._worker import Worker, WorkerPlan
 from fastload._iteration.threads._worker_draws import WorkerDraws, WorkerStart
-from fastload._process import _warnings
+from fastload._process import _worker_process
 from fastload._workers._collate_memory import CollateMemory
 from fastload._workers._generators import WorkerGenerators
 from fastload._workers._places import HeldGenerators
@@ -180,7 +180,7 @@ def run_worker(
     torch.multiprocessing._set_thread_name("pt_data_worker")
     torch.set_num_threads(1)
     _go_before_the_parent()
-    _warnings.keep_for_parent()
+    _worker_process.become_worker()
     end.keep_only()
     process = _Process(plan, number, end.socket, arena, is_ending)
     try:
@@ -297,7 +297,7 @@ class _Process:
 
     def _report(self) -> WorkerReport:
         cache = self._cache.report()
-        return WorkerReport({**self._counters.take(), **cache.counters}, cache, _warnings.take_kept())
+        return WorkerReport({**self._counters.take(), **cache.counters}, cache, _worker_process.take_kept())
 
     def say_last_words(self, error: BaseException) -> None:
         """Tells the parent why the process ends."""

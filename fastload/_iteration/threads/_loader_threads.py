@@ -14,7 +14,7 @@ from fastload._images._array_dataset import innermost
 from fastload._iteration.threads._counters import ThreadCounters
 from fastload._iteration.threads._worker_group import WorkerGroup
 from fastload._process._exit import LiveObjects
-from fastload._process._warnings import SentWarnings
+from fastload._process._worker_process import SentWarnings
 from fastload._workers._worker_objects import UserCode, warn_of_changing_globals
 
 

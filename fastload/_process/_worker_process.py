@@ -1,4 +1,4 @@
-"""Warnings of fastload's own, which the program gets also from its worker processes."""
+"""This process as a worker of a loader in its parent, to which fastload's own warnings go."""
 
 from __future__ import annotations
 
@@ -15,14 +15,19 @@ def warn(text: str, stacklevel: int = 1) -> None:
         text: The warning.
         stacklevel: As in ``warnings.warn()``; 1 is the caller.
     """
-    if _worker.pid == os.getpid():
+    if is_worker():
         _worker.unsent.append(text)
     else:
         warnings.warn(text, RuntimeWarning, stacklevel + 1)
 
 
-def keep_for_parent() -> None:
-    """Makes this process, a worker, keep its warnings for its parent."""
+def is_worker() -> bool:
+    """Returns whether this process is a worker of a loader."""
+    return _worker.pid == os.getpid()
+
+
+def become_worker() -> None:
+    """Notes that this process is a worker from now on, which keeps its warnings for its parent."""
     _worker.pid = os.getpid()
     _worker.unsent.clear()
 
