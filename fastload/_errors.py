@@ -82,7 +82,7 @@ class ForkedProcessError(FastloadError, RuntimeError):
 
     def __str__(self) -> str:
         return (
-            f"{self.what} was created in another process (pid {self.owner_pid}); its threads do not exist in this one "
+            f"{self.what} was created in another process (pid {self.owner_pid}); its workers do not belong to this one "
             f"(pid {os.getpid()}). Create the loader after the fork, or call iter() on it again in this process."
         )
 

@@ -333,6 +333,7 @@ void bind_cache(py::module_& m) {
     Class<FileRecordCache, std::shared_ptr<FileRecordCache>>(m, "FileRecordCache")
         .def(py::init(&make_file_record_cache), py::arg("records"), py::arg("validation"), py::arg("check_interval"))
         .def("counters", &counters_of_files)
+        .def("stop", &FileRecordCache::stop)
         .def_property_readonly("is_on", &FileRecordCache::is_on)
         .def_property_readonly("mismatched_path",
                                [](const FileRecordCache& cache) { return py::bytes(cache.mismatched_path()); });

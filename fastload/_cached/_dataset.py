@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from fastload._cached._serialized import SERIALIZERS, SerializerName
 from fastload._display._progress import Progress
 from fastload._display._units import bytes_of
 from fastload._process._distributed import rank_on_machine
+from fastload._process._worker_process import warn
 
 
 class CachedDataset(Dataset[Any]):
@@ -268,10 +268,9 @@ def _warn_in_worker_process() -> None:
     """Warns once in a worker process, which loses its memory at its end. Worker threads are not the main thread."""
     info = get_worker_info()
     if info is not None and info.id == 0 and threading.current_thread() is threading.main_thread():
-        warnings.warn(
+        warn(
             "a CachedDataset without a path keeps samples in the process, and here each worker process makes its own "
             "and loses them at its end. Call fill() before the loader starts its workers, pass path=, or load with "
             "threads",
-            RuntimeWarning,
             stacklevel=4,
         )

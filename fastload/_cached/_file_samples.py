@@ -6,7 +6,6 @@ import contextlib
 import errno
 import os
 import threading
-import warnings
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from fastload._cached._sqlite_file import FAULTS, SqliteFile, open_sqlite_file
 from fastload._process._file_system import file_system_of, is_remote
 from fastload._process._interrupts import is_interrupt
 from fastload._process._trust import distrust
+from fastload._process._worker_process import warn
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
@@ -48,10 +48,9 @@ def open_file_samples(
     except (OSError, *FAULTS) as error:
         if isinstance(error, OSError) and error.errno not in _NO_SPACE:
             raise
-        warnings.warn(
+        warn(
             f"the file of samples {str(path)!r} cannot be opened ({error}): samples are made anew each time. Make room "
             "on its disk, or remove the file where it is damaged",
-            RuntimeWarning,
             stacklevel=4,
         )
         return Samples()
@@ -104,10 +103,9 @@ class FileSamples(Samples):
         if not self._first_warning.acquire(blocking=False):
             return
         text = str(error).partition("\n")[0]
-        warnings.warn(
+        warn(
             f"a sample in {str(self._file.path)!r} cannot be read ({type(error).__name__}: {text}): such samples are "
             "made anew. Pass to='cpu' if this process has no GPU, or version= if the classes of samples have changed",
-            RuntimeWarning,
             stacklevel=4,
         )
 

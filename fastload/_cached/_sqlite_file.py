@@ -19,7 +19,6 @@ import sqlite3
 import threading
 import time
 import urllib.parse
-import warnings
 import weakref
 import zlib
 from collections.abc import Iterator
@@ -29,6 +28,7 @@ from fastload._cached._forks import forks
 from fastload._cached._turns import Turns
 from fastload._display._units import in_bytes
 from fastload._process._locked import Locked
+from fastload._process._worker_process import warn
 
 # "fls1", for PRAGMA application_id; and the version of the rows' format.
 _APPLICATION = 0x666C7331
@@ -291,10 +291,9 @@ class SqliteFile(Locked):
     def _warn(self, problem: str) -> None:
         if not self._first_warning.acquire(blocking=False):
             return
-        warnings.warn(
+        warn(
             f"the file of samples {str(self.path)!r} {problem}: samples that are not in it are made anew each time. "
             "Make room on its disk, or remove the file and start again",
-            RuntimeWarning,
             stacklevel=2,
         )
 

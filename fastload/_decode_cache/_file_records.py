@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 import shlex
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from fastload._decode_cache._cache import Cache, kinds_of
 from fastload._decode_cache._store import RecordKind
 from fastload._display._units import counted
 from fastload._process._interrupts import is_interrupt
+from fastload._process._worker_process import warn
 
 # One image of so many is decoded from its file as well. No rule about metadata notices a change through a memory map,
 # a clock that is set back, or a block device that is changed underneath.
@@ -52,7 +52,12 @@ class FileRecords:
             "cache_mismatches": counters["mismatches"],
         }
 
-    def begin_epoch(self) -> None:
+    def distrust(self) -> None:
+        """Ends their use without a warning, which another process has raised."""
+        self._has_warned = True
+        self.native.stop()
+
+    def warn_of_trouble(self) -> None:
         """Warns where the store has no records, and of what has ended their use."""
         if self._lack() is not None:
             _warn_of_lack(os.getpid(), self._cache.path, self.kind, self._sentence())
@@ -71,14 +76,14 @@ class FileRecords:
         that = f", that of {path!r}," if path else ""
         self._warn(
             f"an image by the {self.kind} in {str(self._cache.path)!r}{that} was not as its file is: they are not "
-            "used any more in this process, and batches have the files' pixels. Was a file changed without a new time, "
+            "used any more by this loader, and batches have the files' pixels. Was a file changed without a new time, "
             "by a program that maps it, or the clock set back? Remove the store by `fastload cache clear`, or name "
             'validate="content".'
         )
 
     def _warn(self, text: str) -> None:
         self._has_warned = True
-        warnings.warn(text, RuntimeWarning, stacklevel=2)
+        warn(text, stacklevel=2)
 
     def _lack(self) -> str | None:
         if self.records.counters()["records"] > 0:
@@ -116,15 +121,13 @@ def file_records_of(setting: object) -> tuple[FileRecords | None, str | None]:
         if is_interrupt(error):
             raise
         reason = error.strerror or str(error)
-        warnings.warn(
+        warn(
             f"{kind} in {str(setting.path)!r} are not used: {reason}. Images are decoded by their indexes. Name a "
-            "folder of your own on a local disk.",
-            RuntimeWarning,
-            stacklevel=2,
+            "folder of your own on a local disk."
         )
         return None, f"{kind} are not used: {reason}"
 
 
 @functools.cache  # once for each process; a forked child is another one
 def _warn_of_lack(process_id: int, path: Path, kind: RecordKind, sentence: str) -> None:
-    warnings.warn(sentence, RuntimeWarning, stacklevel=3)
+    warn(sentence, stacklevel=2)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import warnings
 from collections import Counter
 from collections.abc import Mapping
 from typing import Literal
@@ -20,6 +19,7 @@ from fastload._display._units import counted, in_bytes
 from fastload._process import _config
 from fastload._process._interrupts import is_interrupt
 from fastload._process._memory import total_memory
+from fastload._process._worker_process import warn
 
 CacheSetting = Literal["auto"] | Cache | None
 
@@ -36,13 +36,16 @@ class LoaderCache:
 
     Args:
         is_of_worker: Whether this is a worker's process, which shares indexes with the other workers as ranks do.
+
+    Attributes:
+        files: The files' coefficients or pixels; None: there are none.
     """
 
     def __init__(self, *, is_of_worker: bool = False) -> None:
         self._is_of_worker = is_of_worker
         self._native: _native.DecodeCache | None = None
         self._store: OpenStore | None = None
-        self._files: FileRecords | None = None
+        self.files: FileRecords | None = None
         self._refusal: str | None = None  # why there are none of those that are asked for
         self._made_for: tuple[int, CacheSetting] | None = None
         self._counted: Counter[str] = Counter()  # with other settings
@@ -60,17 +63,22 @@ class LoaderCache:
             if self._is_here():
                 self._counted.update(self._counters())
             self._store = _store_of(setting, is_shared=self._is_of_worker)
-            self._files, self._refusal = (None, None) if self._store is None else file_records_of(setting)
-            self._native = _made(self._store, num_images or 0, self._files)
+            self.files, self._refusal = (None, None) if self._store is None else file_records_of(setting)
+            self._native = _made(self._store, num_images or 0, self.files)
             self._made_for = os.getpid(), setting
-        if self._native is not None and self._native.counters()["cache_mismatches"] > 0:
-            _warn_of_mismatches(os.getpid())
-        if self._files is not None:
-            self._files.begin_epoch()
+        self.warn_of_trouble()
         if self._store is not None:
-            self._store.warn_of_trouble()
             self._store.native.begin_epoch()
         return self._native
+
+    def warn_of_trouble(self) -> None:
+        """Warns, once, of each thing that has gone wrong so far."""
+        if self._native is not None and self._native.counters()["cache_mismatches"] > 0:
+            _warn_of_mismatches(os.getpid())
+        if self.files is not None:
+            self.files.warn_of_trouble()
+        if self._store is not None:
+            self._store.warn_of_trouble()
 
     def close(self) -> None:
         """Publishes what was kept and waits for that, at most CLOSE_SECONDS."""
@@ -84,13 +92,13 @@ class LoaderCache:
 
     def _is_current(self) -> bool:
         """Returns whether no files of coefficients or pixels have come or gone since those were opened."""
-        return self._files is None or self._files.is_current()
+        return self.files is None or self.files.is_current()
 
     def _counters(self) -> Mapping[str, int]:
         """Returns the counters of what is used now."""
         counters = Counter({} if self._native is None else self._native.counters())
-        if self._files is not None:
-            counters.update(self._files.counters())
+        if self.files is not None:
+            counters.update(self.files.counters())
         return counters
 
     def stats(self) -> Mapping[str, int]:
@@ -104,15 +112,15 @@ class LoaderCache:
         store = self._store.native.counters()
         total.update(cache_bytes_written=store["bytes_written"], cache_damaged=store["damaged"])
         total.update(_memory_and_reads(store))
-        if self._files is not None:
-            total.update(_memory_and_reads(self._files.records.counters()))
+        if self.files is not None:
+            total.update(_memory_and_reads(self.files.records.counters()))
         return total
 
     def describe(self, setting: CacheSetting) -> tuple[str, str | None]:
         """Returns what is kept, and why nothing is, if so."""
         store = self._store if self._is_here() else None
         if store is not None:
-            return _described(store, self._refusal) if self._files is None else self._files.describe()
+            return _described(store, self._refusal) if self.files is None else self.files.describe()
         if isinstance(setting, Cache):
             reason = "the folder cannot be used; they are kept in memory" if self._is_here() else None
             return f"JPEG indexes in {setting!r}", reason
@@ -122,42 +130,23 @@ class LoaderCache:
         if not self._native.is_worth_it:
             return "JPEG indexes in memory", f"those of fewer than one file in 20 would fit: {most}"
         so_far = counted(_native.index_memory()["records"], "file")
-        apart = ", which ranks do not share: no folder on a local disk can be used" if has_other_ranks() else ""
+        others = "workers" if self._is_of_worker else "ranks"
+        is_alone = not self._is_of_worker and not has_other_ranks()
+        apart = "" if is_alone else f", which {others} do not share: no folder on a local disk can be used"
         return f"JPEG indexes in memory, of {so_far} so far{apart}", None
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the records are in a store, which other processes see, too."""
+        return self._store is not None
 
     def _is_here(self) -> bool:
         return self._made_for is not None and self._made_for[0] == os.getpid()
 
 
-class WorkerCache:
-    """The cache of a worker process.
-
-    Args:
-        setting: The loader's argument.
-        num_images: Size of the data set; None: not known.
-
-    Attributes:
-        native: The object that native code uses; None where nothing is kept.
-    """
-
-    def __init__(self, setting: CacheSetting, num_images: int | None) -> None:
-        self._cache = LoaderCache(is_of_worker=True)
-        self._arguments = setting, num_images
-        self.native = self._cache.native(setting, num_images)
-
-    def begin_epoch(self) -> None:
-        """Begins to publish the indexes of the epoch before, for an epoch that follows."""
-        self._cache.end_epoch()
-        self._cache.native(*self._arguments)
-
-    def close(self) -> None:
-        """Publishes what was kept, at the worker's end."""
-        self._cache.close()
-
-
 def index_limit() -> int:
     """Bytes that the indexes of this process may take."""
-    return _machine_limit() // _config.num_local_ranks()
+    return machine_limit() // _config.num_local_ranks()
 
 
 def has_other_ranks() -> bool:
@@ -168,25 +157,24 @@ def has_other_ranks() -> bool:
     return is_told and torch.distributed.get_world_size() > 1
 
 
-def _machine_limit() -> int:
+def machine_limit() -> int:
+    """Bytes that the indexes of all ranks and workers on this machine may take together."""
     return min(_MAX_INDEX_BYTES, total_memory() // _MEMORY_SHARE)
 
 
 def _store_of(setting: CacheSetting, *, is_shared: bool) -> OpenStore | None:
     """Returns the store of indexes; None: they are in the memory of the process."""
     if not isinstance(setting, Cache):
-        return open_shared(_machine_limit()) if is_shared or has_other_ranks() else None
+        return open_shared(machine_limit()) if is_shared or has_other_ranks() else None
     try:
         return open_store(place_of(setting))
     except (OSError, RuntimeError) as error:
         if is_interrupt(error):
             raise
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        warnings.warn(
+        warn(
             f"the cache {setting!r} is not used: {reason}. Indexes are kept in memory instead. Name a folder of your "
-            "own on a local disk that can be written to.",
-            RuntimeWarning,
-            stacklevel=2,
+            "own on a local disk that can be written to."
         )
         return None
 
@@ -216,9 +204,7 @@ def _described(store: OpenStore, refusal: str | None) -> tuple[str, str | None]:
 
 @functools.cache  # once for each process; a forked child is another one
 def _warn_of_mismatches(process_id: int) -> None:
-    warnings.warn(
+    warn(
         "an index of an image was not of its data, which no change of a file can bring about: it was dropped, and the "
-        "image decoded without it. Memory or disk may be failing; stats().cache_mismatches counts such images.",
-        RuntimeWarning,
-        stacklevel=2,
+        "image decoded without it. Memory or disk may be failing; stats().cache_mismatches counts such images."
     )

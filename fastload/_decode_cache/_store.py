@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 import threading
-import warnings
 import weakref
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
@@ -13,6 +12,7 @@ from typing import Literal, NamedTuple, get_args
 from fastload import _native
 from fastload._decode_cache._folder import NOT_WRITABLE, find_store_folder, open_store_folder
 from fastload._process._exit import DaemonThread, LiveObjects, ThreadStartError, join_threads, start_threads
+from fastload._process._worker_process import warn
 
 CLOSE_SECONDS = 60.0
 _ANY_BYTES = 1 << 62  # they limit only what is written
@@ -77,7 +77,7 @@ class OpenStore:
         if text not in self._warned_of:
             self._warned_of.add(text)
             ending = "Batches are the same; images of which nothing is known are decoded from their beginning."
-            warnings.warn(f"{text}. {ending}", RuntimeWarning, stacklevel=2)
+            warn(f"{text}. {ending}", stacklevel=2)
 
     def why_nothing_is_kept(self) -> str | None:
         """Returns the reason, or None where new indexes are kept."""

@@ -59,21 +59,22 @@ class LoaderStats(Shown):
             does nothing else.
         wait_counts: Batches by the time that next() took: lower end of an interval in ns -> batches. A power of two has
             16 intervals, so times read from it are within 3.2 % of the true ones.
-        worker_wait_seconds: Time the threads waited for work, summed over them. High: the consumer is the bottleneck.
-            Not counted in worker processes.
-        bytes_held: Current memory of batch buffers, including those that the user still holds.
+        worker_wait_seconds: Time the workers waited for work, summed over them. High: the consumer is the bottleneck.
+        bytes_held: Current memory of batch buffers, including those that the user still holds; from worker processes,
+            those that batches were copied to. The memory in which the processes make batches is not counted.
         scratch_bytes: Current memory of the native threads for files, decoding and resizing.
-        batches_in_flight: Batches currently requested from the threads and not yet received.
+        batches_in_flight: Batches currently requested from the workers and not yet received.
         queue_depth: Batches among those that are currently ready.
         fallback_queue_depth: Samples that currently wait for Pillow.
         bytes_copied: Bytes of batches copied to the device, before conversion there.
         staging_bytes: Current page-locked memory that native batches pass through on their way to the device.
         device_bytes: Current device memory of native batches that are not requested yet.
         pageable_allocations: How often page-locked memory was refused and pageable memory was used instead.
-        gil_checks: How often a thread of this process that runs Python checked whether another one held the GIL.
+        gil_checks: How often a worker thread that runs Python checked whether another thread held the GIL. Worker
+            processes do not check: each has a GIL of its own.
         gil_held: How often another one did.
         gil_wait_seconds: Total time that the checking threads then waited for the GIL.
-        cache_hits: Images with cached data from an earlier time. No field of the cache counts worker processes.
+        cache_hits: Images with cached data from an earlier time.
         cache_misses: Images without any, among those that would have gained.
         cache_coefficient_hits: Hits with the image's coefficients.
         cache_pixel_hits: Hits with the image's pixels after the first steps of the transform.
@@ -82,10 +83,12 @@ class LoaderStats(Shown):
         cache_mismatches: Hits whose record had other contents: dropped, and the image decoded without it.
         cache_dropped: Records dropped for lack of room.
         cache_damaged: Records on disk that could not be read or belonged to another file.
-        cache_records: Current records: in the memory of this process, for all its loaders, or in the store.
-        cache_memory_bytes: Current memory of these records, or of the index of those on disk.
-        cache_bytes_read: Bytes this process has read from the store.
-        cache_bytes_written: Bytes this process has written to the store.
+        cache_records: Current records: in the memory of this process, for all its loaders, or in the store. For worker
+            processes, also after their end: as they last reported.
+        cache_memory_bytes: Current memory of these records, or of the index of those on disk; the sum over worker
+            processes, as they last reported.
+        cache_bytes_read: Bytes that this process, or the workers, have read from the store.
+        cache_bytes_written: Bytes that this process, or the workers, have written to the store.
 
     Example:
         >>> loader = fastload.DataLoader(list(range(100)), batch_size=10)
@@ -180,7 +183,8 @@ class LoaderStats(Shown):
 
     @property
     def gil_held_share(self) -> float:
-        """The share of checks by threads that run Python that found the GIL held by another thread; 0.0 without checks.
+        """The share of checks by threads that run Python that found the GIL held by another thread; 0.0 without checks,
+        as in worker processes.
 
         Near 1: threads do not run in parallel, because the dataset's own Python code takes all the time.
         """

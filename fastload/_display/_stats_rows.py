@@ -17,7 +17,7 @@ def rows_of_stats(stats: Any) -> list[_Row]:
     """Returns (topic, name, value, share, note) for each row of a LoaderStats; zero values have no row."""
     return [
         *_samples(stats),
-        *_thread_time(stats.stage_seconds),
+        *_stage_times(stats.stage_seconds),
         *_waits(stats),
         *_images(stats),
         *_gil(stats),
@@ -44,13 +44,13 @@ def _samples(stats: Any) -> Iterator[_Row]:
         yield "samples", "failed", f"{stats.samples_failed:,}", "", "each raised a SampleError"
 
 
-def _thread_time(stage_seconds: Mapping[str, float]) -> Iterator[_Row]:
+def _stage_times(stage_seconds: Mapping[str, float]) -> Iterator[_Row]:
     total = sum(stage_seconds.values())
     spent = [(stage, seconds) for stage, seconds in stage_seconds.items() if seconds > 0]
     for stage, seconds in spent[:_MOST_STAGES]:
-        yield "thread time", stage, in_seconds(seconds), in_percent(seconds, total), _STAGE_NOTES.get(stage, "")
+        yield "stage times", stage, in_seconds(seconds), in_percent(seconds, total), _STAGE_NOTES.get(stage, "")
     if rest := sum(seconds for _, seconds in spent[_MOST_STAGES:]):
-        yield "thread time", "others", in_seconds(rest), in_percent(rest, total), ""
+        yield "stage times", "others", in_seconds(rest), in_percent(rest, total), ""
 
 
 _STAGE_NOTES = {
@@ -73,16 +73,16 @@ def _waits(stats: Any) -> Iterator[_Row]:
         note = f"{in_seconds(stats.mean_step_seconds)} a batch"
         yield "waits", "between batches", in_seconds(stats.consumer_busy_seconds), "", note
     if stats.worker_wait_seconds:
-        yield "waits", "threads, for work", in_seconds(stats.worker_wait_seconds), "", _what_limits(stats)
+        yield "waits", "workers, for work", in_seconds(stats.worker_wait_seconds), "", _what_limits(stats)
 
 
 def _what_limits(stats: Any) -> str:
     if not stats.batches_delivered:
         return ""
-    you, threads = stats.consumer_wait_seconds, stats.worker_wait_seconds
-    if you > _CLEARLY * threads:
+    you, workers = stats.consumer_wait_seconds, stats.worker_wait_seconds
+    if you > _CLEARLY * workers:
         return "loading is the bottleneck: batches come too late"
-    if threads > _CLEARLY * you:
+    if workers > _CLEARLY * you:
         return "training is the bottleneck: batches are ready in time"
     return "loading is about as fast as training"
 

@@ -222,6 +222,7 @@ class EpochIterator(_BaseDataLoaderIter, _native.Droppable):
                 self._count_next()
         except StopIteration:
             self._setup.tell_end()
+            self._setup.raise_warnings()
             raise
         self._clock.give()
 
@@ -268,6 +269,7 @@ class EpochIterator(_BaseDataLoaderIter, _native.Droppable):
         self._late.is_open = False
         self._current = self._next_made()
         self._hand_over(self._current.batch)
+        self._setup.raise_warnings()  # one that is an error costs no batch: the next call returns it
 
     def _hand_over(self, batch: Any) -> None:
         """Applies device_transform to `batch`, which is on the device, and puts the result into `_ready`.

@@ -88,6 +88,7 @@ class LoaderSetup(LoaderArguments):
         saved: The state from which the iteration resumes; None: it begins an epoch.
         waits: The times for which the consumer waited and worked.
         tell_end: Called at the end of each epoch.
+        raise_warnings: Raises the warnings that worker processes have sent.
     """
 
     plan: LoaderPlan
@@ -97,6 +98,7 @@ class LoaderSetup(LoaderArguments):
     saved: SavedState | None
     waits: WaitHistogram
     tell_end: Callable[[], None]
+    raise_warnings: Callable[[], None]
 
     @property
     def resumed(self) -> SavedState | None:

@@ -157,4 +157,5 @@ class CurrentLoader:
             saved=saved,
             waits=self.kept.waits,
             tell_end=self.kept.cache.end_epoch,
+            raise_warnings=self.kept.threads.warnings.raise_all,
         )

@@ -97,10 +97,11 @@ class Explanation(str):
 def explain_loader(now: CurrentLoader, plan: LoaderPlan) -> Explanation:
     """Explains stage by stage how `plan` loads."""
     form = now.form(plan)
-    by = _makers(now.loader.num_workers, form)
+    by = _makers(now.arguments.num_threads, form)
     rows: list[StageVerdict | str] = [*plan.verdicts]
     hints: list[str] = []
     if plan.mode is Mode.PYTHON and _is_array_native(now):
+        by = _makers(now.arguments.num_threads, form._replace(reason=None))  # no Python of the user's for each sample
         verdict = f"partly native: samples are made natively of the data set's array, {by}"
         num_samples = len(cast(Sized, now.loader.dataset))
         rows[0] = StageVerdict("source", f"{type(now.loader.dataset).__name__}, {num_samples} samples in an array")
@@ -112,7 +113,7 @@ def explain_loader(now: CurrentLoader, plan: LoaderPlan) -> Explanation:
             Mode.TORCH: "not native: torch's own iterator runs, unchanged",
         }[plan.mode]
         rows += _image_rows(now, plan.mode)
-        rows += _cache_rows(now, plan)
+        rows += _cache_rows(now, plan, form)
         hints += advice(now.loader, plan.mode, plan.source, plan.transform)
         if now.settings.workers == "threads":
             hints += filter(None, [gil_advice(now.kept.stats())])
@@ -152,7 +153,7 @@ def _image_rows(now: CurrentLoader, mode: Mode) -> list[str]:
     return [f"{'images':<10} JPEG files that Pillow opens: {what}"]
 
 
-def _cache_rows(now: CurrentLoader, plan: LoaderPlan) -> list[StageVerdict]:
+def _cache_rows(now: CurrentLoader, plan: LoaderPlan, form: WorkerForm) -> list[StageVerdict]:
     mode, setting = plan.mode, now.cache_setting(plan)
     if is_of_pixels(setting) and (why := plan.why_no_pixels()) is not None:
         return [StageVerdict("cache", "pixels", f"iter() raises a ValueError, as {why}")]
@@ -160,7 +161,8 @@ def _cache_rows(now: CurrentLoader, plan: LoaderPlan) -> list[StageVerdict]:
     opens_natively = mode is Mode.PYTHON and now.loader.num_workers > 0 and now.images_obstacle() is None
     if setting is None or not (is_native or opens_natively):
         return []
-    return [StageVerdict("cache", *now.kept.cache.describe(setting))]
+    caches = now.kept.threads.caches if form.is_of_processes else now.kept.cache
+    return [StageVerdict("cache", *caches.describe(setting))]
 
 
 def _sharing_rows(now: CurrentLoader, mode: Mode, form: WorkerForm) -> list[str]:
@@ -205,12 +207,17 @@ def describe(loader: TorchDataLoader[Any], settings: LoaderSettings | None, last
     Args:
         loader: A loader of fastload's or torch's class.
         settings: The settings of fastload's loader; None for torch's.
-        last_form: The form of the workers in its last iteration, which workers="auto" chose; None before the first.
+        last_form: The form of the workers in its last iteration; None before the first, which plans.
     """
-    kind: str = "processes" if settings is None else settings.workers
-    if kind == "auto" and last_form is not None:
-        kind = last_form.kind
-    parts = [_data(loader.dataset), *_batches(loader), _workers(loader.num_workers, kind)]
+    number = loader.num_workers
+    if settings is None:
+        kind = "processes"
+    else:
+        kind = settings.workers if last_form is None else last_form.kind
+        if last_form is None and kind != "threads":
+            kind = "workers"  # native threads, if they make the batches
+        number = min(number, settings.num_streams or number)
+    parts = [_data(loader.dataset), *_batches(loader), _workers(number, kind)]
     if settings is not None and settings.steps is not None:
         parts.append(f"steps={settings.steps}")
     if settings is not None and not is_host(settings.device):

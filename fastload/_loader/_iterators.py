@@ -13,7 +13,6 @@ from torch.utils.data import BatchSampler
 
 from fastload import _native
 from fastload._decode_cache._cache import NoPixelsError, is_of_pixels
-from fastload._decode_cache._loader_cache import WorkerCache
 from fastload._delivery._batch_memory import BatchMemory, HostMemory, StagedMemory
 from fastload._iteration._iterator import EpochIterator
 from fastload._iteration._maker import BatchMaker
@@ -52,7 +51,7 @@ def new_iterator(now: CurrentLoader) -> Any:
     progress = now.kept.progress
     plan = now.plan()
     _check_plan(now, plan)
-    now.kept.forms.begin(now.form(plan))
+    now.kept.forms.begin(now.form(plan), settings.workers)
     if plan.mode is Mode.TORCH:
         check_not_resumed(progress, OF_TORCHS)
         return torch_iterator(loader, now.kept.torch, now.delivery(), now.kept.waits)
@@ -210,7 +209,7 @@ def python_iterator(now: CurrentLoader, setup: LoaderSetup, *, begins_natively: 
     elif form.is_of_processes:
         torch.utils.data.DataLoader.check_worker_number_rationality(now.loader)  # torch warns at construction and here
         context, forms = now.loader.multiprocessing_context, now.kept.forms
-        make_cache = functools.partial(WorkerCache, cache_setting, _num_images(now))
+        make_cache = threads.caches.opener(cache_setting, _num_images(now))
         if setup.settings.workers == "auto":
             maker = AutoMaker(plan, threads, context, make_cache, open_cache=open_cache, forms=forms)
         else:

@@ -524,7 +524,8 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
 
     def __repr__(self) -> str:
         try:
-            return describe(self, CurrentLoader(self).settings, self._fastload.forms.last)
+            settings = CurrentLoader(self).settings
+            return describe(self, settings, self._fastload.forms.last(settings.workers))
         except Exception:  # noqa: BLE001 - a derived class may use the names, or attributes may not be set yet
             return object.__repr__(self)
 
@@ -561,12 +562,12 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
 
     def check_worker_number_rationality(self) -> None:
         """Warns if num_workers is larger than the number of available processors; torch calls it at construction."""
-        available, kind = num_available(), CurrentLoader(self).settings.workers
-        if kind == "auto" and self.num_workers > available and self._chooses_processes():
-            kind = "processes"
-        if kind == "processes":
+        available = num_available()
+        if self.num_workers <= available:
+            return
+        if self._chooses_processes():
             super().check_worker_number_rationality()  # in torch's own words
-        elif self.num_workers > available:
+        else:
             warnings.warn(
                 f"This DataLoader will use {self.num_workers} worker threads, more than the {available} processors "
                 "this process may run on. More threads load faster only if they wait for files or a network; otherwise "

@@ -120,7 +120,7 @@ class LoaderState:
         others = {
             **self.torch.stats(),
             **self.waits.stats(),
-            **self.cache.stats(),
+            **self.threads.caches.with_levels(self.cache.stats()),
             "pageable_allocations": self.pinned_memory.num_pageable,
         }
         parts = (self.threads.stats(), others, *(memory.stats() for memory in self.staged.all()))

@@ -42,29 +42,38 @@ class FormMemory:
     """Everything that a loader remembers of the forms of its workers.
 
     Attributes:
-        last: The form of the last iteration; None before the first.
         why_threads: Why processes were given up for good, as a clause.
     """
 
     def __init__(self) -> None:
-        self.last: WorkerForm | None = None
+        self._last: WorkerForm | None = None
+        self._asked = ""
         self.why_threads: str | None = None
         self._has_warned = False
 
-    def begin(self, form: WorkerForm) -> None:
-        """Notes the form of the iteration that begins. Warns, once, if no process can be started."""
-        self.last = form
+    def last(self, workers: str) -> WorkerForm | None:
+        """Returns the form of the last iteration; None before the first one with this value of the argument."""
+        return self._last if workers == self._asked else None
+
+    def begin(self, form: WorkerForm, workers: str) -> None:
+        """Notes the form of the iteration that begins. Warns, once, if no process can be started.
+
+        Args:
+            form: The form.
+            workers: The loader's argument.
+        """
+        self._last, self._asked = form, workers
         if form.is_forced:
             self._warn(f"{form.reason}, so threads run the data set's Python code")
 
     def no_process(self, reason: str) -> None:
         """Notes that no process could be started for this iteration. Warns once."""
-        self.begin(WorkerForm("threads", reason, is_forced=True))
+        self.begin(WorkerForm("threads", reason, is_forced=True), "auto")
 
     def give_up(self) -> None:
         """Notes that a worker process was refused CUDA, so that this and later iterations use threads. Warns once."""
         self.why_threads = "your Python uses CUDA, which a forked process cannot"
-        self.last = WorkerForm("threads", self.why_threads)
+        self._last = WorkerForm("threads", self.why_threads)
         self._warn(
             "the data set's Python code uses CUDA, which worker processes cannot use because they are forked. The "
             "iteration has begun again in threads, and later ones use threads too. workers='threads' says so at once"
@@ -95,10 +104,12 @@ def choose_form(
     """
     if num_workers == 0:
         return WorkerForm("caller")
-    if workers == "threads" or plan.mode is Mode.NATIVE:
+    if plan.mode is Mode.NATIVE:
         return WorkerForm("threads")
-    if workers == "processes" or plan.mode is Mode.TORCH:
+    if plan.mode is Mode.TORCH:  # torch's own iterator starts processes in any case
         return WorkerForm("processes")
+    if workers != "auto":
+        return WorkerForm("processes" if workers == "processes" else "threads")
     if worker_method != "multiprocessing":
         return WorkerForm("threads", f"worker_method={worker_method!r}")
     if (why := find_gpu()) is not None:

@@ -140,6 +140,7 @@ LEVELS = {
         "_file_records": 4,
         "_shared_place": 4,
         "_loader_cache": 5,
+        "_worker_cache": 6,
     },
     "fastload/cli": {
         "_errors": 0,

@@ -94,10 +94,10 @@ def test_the_table_shows_only_nonzero_values() -> None:
         "fastload: 97 samples in 0 batches",
         "  samples      native                  90  92.8 %",
         "               decoded by Pillow        7   7.2 %  not a jpeg 4, truncated 3",
-        "  thread time  read                500 ms  16.7 %",
+        "  stage times  read                500 ms  16.7 %",
         "               decode              2.50 s  83.3 %",
         "  waits        you, for batches    1.50 s          p50 1.08 ms, p99 1.08 ms, longest 1.08 ms",
-        "               threads, for work   250 ms",
+        "               workers, for work   250 ms",
         "  memory       batches            1.10 TB",
     ]
     assert str(LoaderStats()) == "fastload: 0 samples in 0 batches"

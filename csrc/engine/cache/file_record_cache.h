@@ -30,8 +30,8 @@ namespace fastload {
 // must be the bytes that the record was made of.
 //
 // A spot check decodes one hit of many from its file as well, see is_next_checked(). If the pixels differ, the pixels
-// of the file are delivered and nothing is believed any more in this process. Files that only the reference decoder
-// decodes are not checked.
+// of the file are delivered and nothing is believed any more by the loader, whose other worker processes are told to
+// stop(). Files that only the reference decoder decodes are not checked.
 
 struct FileRecordCounters {
     std::uint64_t hits = 0;
@@ -54,7 +54,9 @@ class FileRecordCache {
                     std::uint32_t check_interval) noexcept
         : records_(std::move(records)), validation_(validation), check_interval_(check_interval) {}
 
-    // False after a failed check, and in a process forked since.
+    // Ends the use of the records, as a failed check of another process does.
+    void stop() noexcept { has_failed_.store(true, std::memory_order_relaxed); }
+    // False after a failed check or stop(), and in a process forked since.
     bool is_on() const noexcept {
         return !has_failed_.load(std::memory_order_relaxed) && generation_ == fork_generation();
     }

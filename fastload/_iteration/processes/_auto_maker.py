@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from fastload import _native
-from fastload._decode_cache._loader_cache import WorkerCache
+from fastload._decode_cache._worker_cache import WorkerCache
 from fastload._errors import StateError
 from fastload._iteration._maker import EpochStart, MadeBatch, Request, TorchValues
 from fastload._iteration.processes._maker import ProcessMaker

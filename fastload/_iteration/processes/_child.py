@@ -19,13 +19,22 @@ import torch.multiprocessing
 from torch.utils.data._utils import signal_handling, worker
 
 from fastload import _native
-from fastload._decode_cache._loader_cache import WorkerCache
+from fastload._decode_cache._worker_cache import WorkerCache
 from fastload._delivery._thread_order import DeviceOrder
 from fastload._images._opener import decode_natively
 from fastload._iteration._maker import Request
 from fastload._iteration.processes._arenas import SharedArena, SlotMemory
 from fastload._iteration.processes._connections import WorkerEnd
-from fastload._iteration.processes._messages import Answer, Begun, Lost, Sender, packed_batch, packed_failure
+from fastload._iteration.processes._messages import (
+    Answer,
+    Begun,
+    Ended,
+    Lost,
+    Sender,
+    WorkerReport,
+    packed_batch,
+    packed_failure,
+)
 from fastload._iteration.processes._snapshots import parts_of_error
 from fastload._iteration.threads._counters import ThreadCounters
 from fastload._iteration.threads._fetcher import FetchPlan
@@ -33,6 +42,7 @@ from fastload._iteration.threads._resume_point import ResumePoint
 from fastload._iteration.threads._task import Task
 from fastload._iteration.threads._worker import Worker, WorkerPlan
 from fastload._iteration.threads._worker_draws import WorkerDraws, WorkerStart
+from fastload._process import _worker_process
 from fastload._workers._collate_memory import CollateMemory
 from fastload._workers._generators import WorkerGenerators
 from fastload._workers._places import HeldGenerators
@@ -170,6 +180,7 @@ def run_worker(
     torch.multiprocessing._set_thread_name("pt_data_worker")
     torch.set_num_threads(1)
     _go_before_the_parent()
+    _worker_process.become_worker()
     end.keep_only()
     process = _Process(plan, number, end.socket, arena, is_ending)
     try:
@@ -201,7 +212,7 @@ class _Process:
 
     def run(self) -> None:
         plan = self._plan
-        cache = plan.make_cache()
+        cache = self._cache = plan.make_cache()
         worker_plan = WorkerPlan(
             fetch=plan.make_fetch_plan(counters=self._counters, lock=None, cache=cache.native),
             num_workers=plan.num_workers,
@@ -223,15 +234,17 @@ class _Process:
                     if message.epoch > 1:
                         cache.begin_epoch()
                     of_process.begin_epoch(message)
-                    self._report(message)
+                    self._answer_start(message)
                 elif not self._is_ending[0]:
                     self._answer(of_process, *message)
         self._memory.release()
         cache.close()
+        self._sender.send(Ended(self._report()))
 
     def _messages(self) -> Iterator[Any]:
         """Yields a WorkerStart, or a batch's request and its arguments, until there will be no more."""
         while True:
+            begin = time.monotonic()
             while (first := self._socket.first()) is None:
                 # A state may be asked for after the iterator is gone, and needs the positions at which workers began.
                 is_over = self._is_ending[0] and self._has_begun
@@ -240,12 +253,15 @@ class _Process:
                 _native.wait_for_message([self._socket], _WATCH_SECONDS)
             number, data = first
             self._socket.drop(number)
+            self._counters.add({"worker_wait_seconds": time.monotonic() - begin})
             if not data:  # the parent has ended the iteration
                 return
             kind, *values = pickle.loads(data)
             if kind == "begin":
                 self._has_begun = True
                 yield WorkerStart(*values)
+            elif kind == "distrust":
+                self._cache.distrust()
             elif values[0] > self._last_key:  # an interrupt of the parent may have come between sending and noting it
                 self._last_key = values[0]
                 yield values
@@ -255,10 +271,10 @@ class _Process:
         self._socket.flush()
         return bool(self._is_ending[0])
 
-    def _report(self, start: WorkerStart) -> None:
+    def _answer_start(self, start: WorkerStart) -> None:
         snapshot, error, is_stateful = start.report()
         parts = None if error is None else parts_of_error(error)
-        self._sender.send(Begun(start.epoch, self._sender.message_of(snapshot), parts, is_stateful, self._take()))
+        self._sender.send(Begun(start.epoch, self._sender.message_of(snapshot), parts, is_stateful, self._report()))
 
     def _answer(
         self, of_process: ProcessWorker, key: int, request: Request, is_asked: bool, epoch: int, copied: list[int]
@@ -277,11 +293,11 @@ class _Process:
             packed = packed_batch(task.batch, where, self._memory)
         self._memory.end_batch(key)
         snapshot = self._sender.message_of(task.snapshot)
-        self._sender.send(Answer(key, packed, task.is_end_of_stream, task.account, snapshot, self._take()))
+        self._sender.send(Answer(key, packed, task.is_end_of_stream, task.account, snapshot, self._report()))
 
-    def _take(self) -> dict[str, Any]:
-        taken, self._counters._counters = self._counters._counters, {}
-        return taken
+    def _report(self) -> WorkerReport:
+        cache = self._cache.report()
+        return WorkerReport({**self._counters.take(), **cache.counters}, cache, _worker_process.take_kept())
 
     def say_last_words(self, error: BaseException) -> None:
         """Tells the parent why the process ends."""

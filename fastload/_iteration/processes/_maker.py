@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from fastload._decode_cache._loader_cache import WorkerCache
+from fastload._decode_cache._worker_cache import WorkerCache
 from fastload._iteration._maker import TorchValues
 from fastload._iteration.processes._child import ChildPlan
 from fastload._iteration.processes._process_group import ProcessGroup, context_of
@@ -68,7 +68,7 @@ class ProcessMaker(WorkerMaker):
         return ProcessGroup(
             child,
             context=self._context,
-            counters=self._loader_threads.counters,
+            record=self._loader_threads,
             pin=pin_of(setup.delivery, values),
             in_order=setup.is_in_order,
             max_batches=setup.max_batches,

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fastload import _native
+from fastload._decode_cache._worker_cache import CacheReport
 from fastload._iteration.processes._arenas import SharedArena, SlotMemory, storage_of
 from fastload._iteration.processes._packing import Part, pack, unpack
 from fastload._iteration.processes._snapshots import SnapshotMessage, StateErrorParts
@@ -42,6 +43,20 @@ class Payload(NamedTuple):
         return any(isinstance(part, tuple) for part in (self.data, *self.parts))
 
 
+class WorkerReport(NamedTuple):
+    """Everything that a worker says of itself since its last message.
+
+    Attributes:
+        counters: The counters, by the names in LoaderStats.
+        cache: The state of its cache of decoded images.
+        warnings: Warnings of fastload's own.
+    """
+
+    counters: dict[str, Any]
+    cache: CacheReport
+    warnings: list[str]
+
+
 class Begun(NamedTuple):
     """A worker has begun an epoch.
 
@@ -50,14 +65,14 @@ class Begun(NamedTuple):
         snapshot: The worker's position then; None: no batch depends on others, or there will be none.
         error: The reason why it could not continue at its resume point.
         is_stateful: Whether data set or stream has a state of its own.
-        counters: The counters since its last message.
+        report: The worker's report.
     """
 
     epoch: int
     snapshot: SnapshotMessage | None
     error: StateErrorParts | None
     is_stateful: bool
-    counters: dict[str, Any]
+    report: WorkerReport
 
 
 class Answer(NamedTuple):
@@ -69,7 +84,7 @@ class Answer(NamedTuple):
         is_end_of_stream: Whether the worker's stream has ended.
         account: The account of the batch's bad samples.
         snapshot: The worker's position after it, if a state may begin there.
-        counters: The counters since the worker's last message.
+        report: The worker's report.
     """
 
     key: int
@@ -77,7 +92,13 @@ class Answer(NamedTuple):
     is_end_of_stream: bool
     account: Account | None
     snapshot: SnapshotMessage | None
-    counters: dict[str, Any]
+    report: WorkerReport
+
+
+class Ended(NamedTuple):
+    """A worker has ended as it was told."""
+
+    report: WorkerReport
 
 
 class Lost(NamedTuple):
@@ -97,7 +118,7 @@ class Sender:
         self._socket = socket
         self._last: SnapshotMessage | None = None
 
-    def send(self, message: Begun | Answer | Lost) -> None:
+    def send(self, message: Begun | Answer | Ended | Lost) -> None:
         self._socket.put(pickle.dumps(message, 5))
 
     def message_of(self, snapshot: GeneratorSnapshot | None) -> SnapshotMessage | None:

@@ -25,10 +25,10 @@ from fastload._iteration._maker import Request
 from fastload._iteration.processes._arenas import SharedArena
 from fastload._iteration.processes._child import ChildPlan, run_worker
 from fastload._iteration.processes._connections import WorkerEnd, new_connection
-from fastload._iteration.processes._messages import Answer, Begun, Lost, Payload, opened
+from fastload._iteration.processes._messages import Answer, Begun, Ended, Lost, Payload, WorkerReport, opened
 from fastload._iteration.processes._snapshots import SnapshotMessage, error_of_parts
 from fastload._iteration.processes._start import start_workers
-from fastload._iteration.threads._counters import ThreadCounters
+from fastload._iteration.threads._loader_threads import LoaderThreads
 from fastload._iteration.threads._task import Task
 from fastload._iteration.threads._worker_draws import WorkerStart
 from fastload._iteration.threads._worker_group import WorkerGroup
@@ -49,7 +49,7 @@ class ProcessGroup(WorkerGroup):
     Args:
         plan: The settings and objects that the workers share.
         context: The multiprocessing context of the processes.
-        counters: Receives the counters of the workers.
+        record: Receives what the workers report of themselves.
         pin: Called with each batch; None: batches stay in pageable memory.
     """
 
@@ -58,13 +58,13 @@ class ProcessGroup(WorkerGroup):
         plan: ChildPlan,
         *,
         context: Any,
-        counters: ThreadCounters,
+        record: LoaderThreads,
         pin: Callable[[Any], Any] | None,
         in_order: bool,
         max_batches: int,
     ) -> None:
         super().__init__(plan.num_workers, DeviceOrder(), in_order=in_order, max_batches=max_batches)
-        self._plan, self._counters, self._pin = plan, counters, pin
+        self._plan, self._record, self._pin = plan, record, pin
         self._context = context
         self._owner_pid = os.getpid()
         self._flag = _new_flag(self._context)
@@ -208,15 +208,23 @@ class ProcessGroup(WorkerGroup):
                 message = pickle.loads(data)
                 self._note(number, message)
                 if socket.drop(count) and not isinstance(message, Lost):
-                    self._counters.add(message.counters)
+                    self._hear(number, message.report)
             if socket.has_ended or (not has_come and self.threads[number].exitcode is not None):
                 self._lose(number)
                 has_come = True
         return has_come
 
-    def _note(self, number: int, message: Begun | Answer | Lost) -> None:
+    def _hear(self, number: int, report: WorkerReport) -> None:
+        self._record.counters.add(report.counters)
+        self._record.warnings.note(report.warnings)
+        if self._record.caches.note(number, report.cache) and not self.is_ending:
+            for socket in self._sockets:
+                socket.put(pickle.dumps(("distrust",), 5))
+
+    def _note(self, number: int, message: Begun | Answer | Ended | Lost) -> None:
         if isinstance(message, Lost):
             self._last_words[number] = message.reason
+        if isinstance(message, (Ended, Lost)):
             return
         snapshot = message.snapshot
         if snapshot is not None:
@@ -275,6 +283,7 @@ class ProcessGroup(WorkerGroup):
 
     def end(self) -> None:
         self.close()
+        self.pump(0.0)  # what the workers have reported at their end
 
     def close(self) -> None:
         """Ends the processes and waits for them, at most five seconds in all; then they are terminated."""

@@ -27,6 +27,12 @@ class ThreadCounters(Locked):
         with self._lock:
             self._counters = add_counters(self._counters, counters)
 
+    def take(self) -> dict[str, Any]:
+        """Returns the counters and begins anew."""
+        with self._lock:
+            taken, self._counters = self._counters, {}
+        return taken
+
     def snapshot(self) -> dict[str, Any]:
         with self._lock:
             return dict(self._counters)

@@ -1,4 +1,4 @@
-"""A loader's record of its iterations in threads, and the locks that all loaders share."""
+"""A loader's record of its iterations in workers, and the locks that all loaders share."""
 
 from __future__ import annotations
 
@@ -9,18 +9,29 @@ import weakref
 from contextlib import AbstractContextManager
 from typing import Any
 
+from fastload._decode_cache._worker_cache import WorkerCaches
 from fastload._images._array_dataset import innermost
 from fastload._iteration.threads._counters import ThreadCounters
 from fastload._iteration.threads._worker_group import WorkerGroup
 from fastload._process._exit import LiveObjects
+from fastload._process._worker_process import SentWarnings
 from fastload._workers._worker_objects import UserCode, warn_of_changing_globals
 
 
 class LoaderThreads:
-    """A loader's record of its iterations in threads: the running ones, and the counters of all."""
+    """A loader's record of its iterations in workers: the running ones, and what the workers of all have reported.
+
+    Attributes:
+        counters: The counters of all workers.
+        caches: The caches of worker processes.
+        warnings: The warnings of worker processes.
+        num_closes: How often the loader was closed.
+    """
 
     def __init__(self) -> None:
         self.counters = ThreadCounters()
+        self.caches = WorkerCaches()
+        self.warnings = SentWarnings()
         self.num_closes = 0
         self._groups: LiveObjects[WorkerGroup] = LiveObjects()
         self._has_looked_at_globals = False

@@ -53,6 +53,7 @@ class WorkerMaker:
         self.threads = group.threads
         self._end = _native.CallsAtDrop(group.end_calls)
         self._loader_threads.add(group)
+        self._loader_threads.caches.begin()
         group.start()
 
     def _new_group(self, values: TorchValues) -> WorkerGroup:

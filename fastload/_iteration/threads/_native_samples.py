@@ -26,6 +26,7 @@ from fastload._pillow._failures import exception_of, exception_of_pillow
 from fastload._planning._native_plans import NativePartPlan
 from fastload._process import _config
 from fastload._process._interrupts import is_interrupt
+from fastload._process._worker_process import is_worker
 from fastload._workers._native_draws import thread_draws, thread_generator
 from fastload._workers._working_directory import kept_directory
 from fastload.transforms._tensor_part import tensor_of
@@ -161,7 +162,8 @@ class NativeSamples:
     def _transform_error(self, error: Exception, file: int, index: int) -> SampleError:
         next_step = "Run the transform on this file alone to see why."
         if (worker := get_worker_info()) is not None:
-            next_step = f"Caught {type(error).__name__} in DataLoader worker thread {worker.id}. {next_step}"
+            kind = "process" if is_worker() else "thread"
+            next_step = f"Caught {type(error).__name__} in DataLoader worker {kind} {worker.id}. {next_step}"
         path = self.plan.source.table.path_bytes(file)
         return sample_error(index, path, "transform", error, next_step=next_step)
 

@@ -172,7 +172,7 @@ def _training_step(evidence: Evidence) -> Finding | None:
 
 
 def _library_threads(evidence: Evidence) -> Finding | None:
-    if evidence.now.pool_share < _POOL_SHARE or evidence.now.num_workers == 0:
+    if evidence.now.pool_share < _POOL_SHARE or evidence.now.workers != "threads":
         return None
     names = " and ".join(evidence.pools) or "a library"
     return Finding(

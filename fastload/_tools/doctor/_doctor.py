@@ -100,7 +100,7 @@ class _Examination:
         explanation = self._twin.explain()
         now = self._measured("the loader as it is", self._twin)
         one = self._measured_with_workers(1) if now.num_workers != 1 else now
-        is_python = now.workers != "processes" and not explanation.is_native
+        is_python = one.workers == "threads" and not explanation.is_native
         several = (now if now.num_workers > 1 else self._measured_with_workers(2)) if is_python else None
         processors = max(machine.processors - now.busy_elsewhere, machine.processors / 2)
         limits = find_limits(one, several, processors, self._step_seconds)

@@ -37,7 +37,7 @@ class Measured:
     """The steady state of a loader.
 
     Attributes:
-        workers: "threads" or "processes".
+        workers: The form of the workers: "threads", "processes" or "caller".
         num_workers: Number of workers.
         samples_per_second: Rate with no pause between two batches, or with the step that was asked for.
         samples_per_batch: Mean number of samples in a batch.
@@ -45,6 +45,7 @@ class Measured:
         stage_seconds: Thread time that a sample costs, by the stages of LoaderStats.
         gil_held_share: See LoaderStats.
         pool_share: Share of the CPU time that threads of other libraries take: NumPy's, OpenCV's, OpenMP's.
+            0.0 with worker processes, whose threads are not looked at.
         busy_elsewhere: Processors' worth of time that other programs took, except niced ones; 0.0 if this process may
             not use all of the machine's processors.
         bytes_held: Memory of batches at the end.
@@ -94,16 +95,16 @@ def measure(loader: DataLoader[Any], seconds: float, step_seconds: float) -> Mea
         progress=lambda share: pools.look(),
     )
     busy, ours = _busy_seconds() - busy, cpu_seconds() - ours
-    stats = result.stats or LoaderStats()
+    stats, kind = result.stats or LoaderStats(), _kind_of_workers(loader)
     return Measured(
-        workers=_kind_of_workers(loader),
+        workers=kind,
         num_workers=loader.num_workers,
         samples_per_second=result.samples_per_second,
         samples_per_batch=result.samples / result.batches,
         cpu_seconds=result.cpu_seconds_per_sample,
         stage_seconds={stage: spent / result.samples for stage, spent in stats.stage_seconds.items() if spent > 0},
         gil_held_share=stats.gil_held_share,
-        pool_share=pools.share(),
+        pool_share=0.0 if kind == "processes" else pools.share(),
         busy_elsewhere=max(0.0, busy - ours) / (time.perf_counter() - begin),
         bytes_held=stats.bytes_held,
         result=result,
@@ -111,8 +112,6 @@ def measure(loader: DataLoader[Any], seconds: float, step_seconds: float) -> Mea
 
 
 def _kind_of_workers(loader: DataLoader[Any]) -> str:
-    if loader.num_workers == 0:
-        return "none"
     now = CurrentLoader(loader)
     return now.form(now.plan()).kind
 

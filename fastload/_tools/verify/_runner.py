@@ -133,7 +133,7 @@ class LoaderRunner:
 
     @property
     def is_fastloads(self) -> bool:
-        """Whether it runs in fastload's threads, native or Python's."""
+        """Whether fastload makes its batches, in threads or processes, and not torch's own iterator."""
         return self.mode is not Mode.TORCH
 
     @property
