@@ -53,7 +53,7 @@ THREAD = {"num_workers": 1, "workers": "threads"}
         (Subset(range(9), [1, 2]), {**THREAD, "num_workers": 2}, "Subset of 2 samples, batch_size=1, 2 threads"),
         (Subset(Untouchable(), None), {}, "Subset, batch_size=1, no workers"),
         (Untouchable(), {"batch_size": 8}, "Untouchable, batch_size=8, no workers"),
-        (Stream(), {"num_workers": 2, "workers": "processes"}, "Stream, batch_size=1, 2 processes"),
+        (Stream(), {"num_workers": 2, "workers": "processes"}, "Stream, batch_size=1, 2 workers"),
         ([1, 2], {"batch_sampler": Batches()}, "list of 2 samples, batch_sampler=Batches, no workers"),
         ([1], {"rng": "sample", "seed": 3}, "list of 1 sample, batch_size=1, no workers, rng='sample', seed=3"),
         ([1], {"device": "cpu"}, "list of 1 sample, batch_size=1, no workers"),

@@ -56,7 +56,7 @@ def test_more_workers_are_proposed_and_tried_where_samples_wait() -> None:
 
 
 def test_a_change_that_does_not_help_is_told_as_such() -> None:
-    found = fastload.doctor(torch.utils.data.DataLoader(Waits(), batch_size=4, num_workers=1), seconds=0.2)
+    found = fastload.doctor(torch.utils.data.DataLoader(Waits(), batch_size=4, num_workers=1), seconds=0.6)
     advised = "it does not help here: keep the loader as it is"
     assert found.change_helps is True
     assert advised not in str(found)

@@ -16,6 +16,7 @@ from torchvision import transforms as T
 from torchvision.transforms import _functional_tensor, functional, v2
 
 from fastload import _native
+from fastload._process import _forked_cache
 from fastload.transforms.blur import _blur_proof
 
 pytestmark = pytest.mark.skipif(not parity_recipes.HAS_FAST_BLUR, reason="no AVX2: blurs stay with torch")
@@ -27,9 +28,11 @@ both_families = pytest.mark.parametrize("family", KNOWN_FAMILIES)
 
 
 @pytest.fixture
-def no_proofs() -> Iterator[None]:
+def no_proofs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Clears the remembered proofs before and after a test, which may fake them."""
-    caches = (_blur_proof._step_with_torch_weights, _blur_proof._adds_as_torch, _blur_proof.torch_gaussian)
+    monkeypatch.setattr(_forked_cache, "_results", _forked_cache._SharedResults())
+    caches: list[Any] = [_blur_proof._step_with_torch_weights, _blur_proof.torch_gaussian, _blur_proof._adds_as_torch]
+    caches += [_blur_proof._lanes_of_torch, _blur_proof._gaussian_corrections]
     for cache in caches:
         cache.cache_clear()
     yield
