@@ -50,7 +50,7 @@ def run_rounds(name: str, commands: Mapping[str, Sequence[str]], num_rounds: int
     rounds: Rounds = {loader: [] for loader in commands}
     for _ in range(num_rounds):
         for loader, command in commands.items():
-            rounds[loader].append(_run_child(command))
+            rounds[loader].append(run_child(command))
         check_batches({name: rounds})
     return rounds
 
@@ -161,7 +161,7 @@ def make_record(
     }
 
 
-def _run_child(command: Sequence[str]) -> Figures:
+def run_child(command: Sequence[str]) -> Figures:
     # NumPy's matrix products run in one thread, so that both loaders have the processors for their workers.
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     whole = [sys.executable, "-W", "ignore", "-m", *command]

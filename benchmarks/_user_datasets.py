@@ -152,8 +152,8 @@ def to_normalised() -> list[Any]:
     return [transforms.ToTensor(), transforms.Normalize(MEAN, STD)]
 
 
-def train_transform() -> Any:
-    return transforms.Compose([transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip(), *to_normalised()])
+def train_transform(size: int = 224) -> Any:
+    return transforms.Compose([transforms.RandomResizedCrop(size), transforms.RandomHorizontalFlip(), *to_normalised()])
 
 
 def eval_transform() -> Any:
@@ -178,13 +178,14 @@ class ListOfFiles(Dataset[Any]):
 class FunctionalCalls(ListOfFiles):
     """torchvision's functions, called in __getitem__."""
 
-    def __init__(self, paths: Sequence[Path]) -> None:
+    def __init__(self, paths: Sequence[Path], size: int = 224) -> None:
         super().__init__(paths, transforms.Compose([]))
+        self.size = [size, size]
 
     def __getitem__(self, index: int) -> Any:
         image = Image.open(self.paths[index]).convert("RGB")
         top, left, height, width = transforms.RandomResizedCrop.get_params(image, (0.08, 1.0), (3 / 4, 4 / 3))
-        image = functional.resized_crop(image, top, left, height, width, [224, 224])
+        image = functional.resized_crop(image, top, left, height, width, self.size)
         if random.random() < 0.5:
             image = functional.hflip(image)
         return functional.normalize(functional.to_tensor(image), MEAN, STD), index
@@ -217,11 +218,11 @@ class Solarization:
 class TwoCrops:
     """MoCo's: two views of an image."""
 
-    def __init__(self) -> None:
+    def __init__(self, size: int = 224) -> None:
         jitter = transforms.ColorJitter(0.4, 0.4, 0.4, 0.1)
         self.base = transforms.Compose(
             [
-                transforms.RandomResizedCrop(224, scale=(0.2, 1.0)),
+                transforms.RandomResizedCrop(size, scale=(0.2, 1.0)),
                 transforms.RandomApply([jitter], p=0.8),
                 transforms.RandomGrayscale(p=0.2),
                 transforms.RandomApply([PillowBlur()], p=0.5),

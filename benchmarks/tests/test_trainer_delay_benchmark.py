@@ -46,7 +46,7 @@ def test_the_row_is_compared_and_recorded(data: Path, tmp_path: Path, monkeypatc
 def test_different_batches_end_the_run_with_the_data_sets_name(
     data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(_turns, "_run_child", lambda command: {"sha256": command[-1]})
+    monkeypatch.setattr(_turns, "run_child", lambda command: {"sha256": command[-1]})
     assert trainer_delay.main(["--data", str(data), "--kinds", "python"]) == 2
     printed = capsys.readouterr()
     assert "python: the batches differ" in printed.err

@@ -58,7 +58,7 @@ def test_different_batches_end_the_run_with_the_patterns_name(
     data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     only(monkeypatch, "list-eval", PATTERNS["list-eval"])
-    monkeypatch.setattr(_turns, "_run_child", lambda command: {"sha256": command[-1]})
+    monkeypatch.setattr(_turns, "run_child", lambda command: {"sha256": command[-1]})
     assert user_datasets.main(["--data", str(data)]) == 2
     printed = capsys.readouterr()
     assert "list-eval: the batches differ" in printed.err
