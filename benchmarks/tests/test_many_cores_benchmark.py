@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from image_folders import make_clean_folder
 from test_gpu_benchmark import HostMachine
-from torchvision import models
 
 from benchmarks import _many_cores, many_cores
 from benchmarks._turns import ALL_LOADERS, LOADERS
@@ -64,7 +63,6 @@ def test_loaders_take_turns_beside_a_training(data: Path, tmp_path: Path, monkey
     def make(count: int) -> Any:
         return PATTERNS["list-train"].make(Files(data, tmp_path, count))
 
-    assert hasattr(models, "squeezenet1_1")
     rounds = _many_cores.measure_training(make, HostMachine(), "squeezenet1_1", LOADERS, 1, 1, 0.0)
     assert {name: len(figures) for name, figures in rounds.items()} == {"torch": 1, "fastload": 1}
     table = many_cores.format_tables({"list-train, 1": {name: [speed(1)] for name in LOADERS}, "x, resnet50": rounds})
