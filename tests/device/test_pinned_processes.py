@@ -71,7 +71,7 @@ def flattened(value: Any) -> list[torch.Tensor]:
 
 
 def memory_of(device: FakeDevice, batch: Any) -> list[Any]:
-    """Returns, for each tensor, where it lies in its storage, whether that is page-locked, and which of them share it."""
+    """Returns the offset, the size and the page lock of each tensor's storage, and which tensors share one."""
     tensors = flattened(batch)
     storages = [tensor.untyped_storage() for tensor in tensors]
     shared = [[one.data_ptr() == other.data_ptr() for other in storages] for one in storages]
