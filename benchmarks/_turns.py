@@ -88,6 +88,11 @@ def median_ratio(rounds: Rounds, loader: str, name: str) -> float:
     return float(median(mine[name] / other[name] for mine, other in pairs))
 
 
+def form_of(rounds: Rounds) -> str:
+    """Returns the form of the workers that fastload chose, by the number of the program's processes."""
+    return "processes" if rounds["fastload"][0]["processes"] > 1 else "threads"
+
+
 def new_loader(name: str, *arguments: Any, **keywords: Any) -> Any:
     """Returns a loader: torch's, fastload's as it is by default, or fastload's with the form of workers that is named.
 

@@ -47,6 +47,7 @@ from benchmarks._turns import (
     BatchesDiffer,
     Rounds,
     check_batches,
+    form_of,
     make_record,
     median_ratio,
     medians,
@@ -271,8 +272,7 @@ def _table_of_measured(found: Mapping[str, Rounds]) -> str:
     for key, rounds in found.items():
         cells = [f"{medians(rounds[loader])['samples_per_second']:.0f}" for loader in rounds]
         ratios = ["" if loader == "torch" else f" ({_ratio(rounds, loader)})" for loader in rounds]
-        form = "processes" if rounds["fastload"][0]["processes"] > 1 else "threads"
-        lines.append((*key.split(", "), *map("".join, zip(cells, ratios, strict=True)), form))
+        lines.append((*key.split(", "), *map("".join, zip(cells, ratios, strict=True)), form_of(rounds)))
     loaders = next(iter(found.values()), ())
     return _table(lines, ("pattern", "workers", *(f"{loader} images/s" for loader in loaders), "it chooses"))
 

@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 from tabulate import tabulate
 
 from benchmarks._machine import describe_machine
+from benchmarks._process_tree import process_tree
 from benchmarks._sample_set import DEFAULT_FOLDER, ensure_sample_set
 from benchmarks._turns import (
     ALL_LOADERS,
@@ -38,6 +39,7 @@ from benchmarks._turns import (
     add_batch,
     add_loaders,
     add_options,
+    form_of,
     make_record,
     median_ratio,
     medians,
@@ -136,7 +138,8 @@ def format_page(found: Mapping[str, Rounds]) -> str:
             figures = medians(rounds[loader])
             cells = [_with_ratio(figures[figure], rounds, loader, figure) for figure in _FIGURES]
             what = KINDS[name].what if loader == "torch" else ""
-            lines.append((what, loader, *cells, f"{figures['samples_per_second']:.0f}"))
+            shown = f"{loader}: {form_of(rounds)}" if loader == "fastload" else loader
+            lines.append((what, shown, *cells, f"{figures['samples_per_second']:.0f}"))
     headers = ("data set", "loader", "step ms", "90%", "launches ms", "90%", "samples/s")
     return str(tabulate(lines, headers=headers, tablefmt="pipe", disable_numparse=True))
 
@@ -214,6 +217,7 @@ def measure_steps(dataset: Any, name: str, batch_size: int) -> Figures:
         "launches_ms": _quantile_ms(launches, 0.5),
         "launches_ms_p90": _quantile_ms(launches, 0.9),
         "samples_per_second": len(dataset) / (begin - epoch_begin),
+        "processes": len(process_tree(os.getpid())),
         "sha256": digest.hexdigest(),
     }
 

@@ -32,6 +32,7 @@ from benchmarks._turns import (
     Rounds,
     add_loaders,
     add_options,
+    form_of,
     make_record,
     measure,
     median_ratio,
@@ -155,14 +156,9 @@ def _cells(name: str, rounds: Rounds) -> list[str]:
     """Returns the share of the images that native code decodes and, for each of fastload's loaders, its ratios."""
     cells = [_native_share(name, rounds)]
     for loader in _ours(rounds):
-        cells += [_form(rounds)] if loader == "fastload" else []
+        cells += [form_of(rounds)] if loader == "fastload" else []
         cells += [_speed(rounds, loader), f"{1 / median_ratio(rounds, loader, 'cpu_ms_per_sample'):.2f}x"]
     return cells
-
-
-def _form(rounds: Rounds) -> str:
-    """Returns the form of the workers that fastload chose."""
-    return "processes" if rounds["fastload"][0]["processes"] > 1 else "threads"
 
 
 def _speed(rounds: Rounds, loader: str) -> str:
