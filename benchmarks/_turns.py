@@ -21,6 +21,7 @@ from benchmarks._machine import describe_machine
 from benchmarks._process_tree import cpu_seconds, own_pss_bytes, process_tree, unmapped_shared_bytes, wait_until_at_rest
 
 LOADERS = ("torch", "fastload")
+ALL_LOADERS = (*LOADERS, "threads", "processes")
 
 Figures = dict[str, Any]
 Rounds = dict[str, list[Figures]]
@@ -49,7 +50,7 @@ def run_rounds(name: str, commands: Mapping[str, Sequence[str]], num_rounds: int
     rounds: Rounds = {loader: [] for loader in commands}
     for _ in range(num_rounds):
         for loader, command in commands.items():
-            rounds[loader].append(_run_child(command))
+            rounds[loader].append(run_child(command))
         check_batches({name: rounds})
     return rounds
 
@@ -87,11 +88,40 @@ def median_ratio(rounds: Rounds, loader: str, name: str) -> float:
     return float(median(mine[name] / other[name] for mine, other in pairs))
 
 
-def add_options(parser: argparse.ArgumentParser, loaders: Sequence[str], rounds: int, page: str) -> None:
+def form_of(rounds: Rounds) -> str:
+    """Returns the form of the workers that fastload chose, by the number of the program's processes."""
+    return "processes" if rounds["fastload"][0]["processes"] > 1 else "threads"
+
+
+def new_loader(name: str, *arguments: Any, **keywords: Any) -> Any:
+    """Returns a loader: torch's, fastload's as it is by default, or fastload's with the form of workers that is named.
+
+    Args:
+        name: one of ALL_LOADERS.
+        arguments: the loader's arguments, with `keywords`.
+    """
+    import torch.utils.data
+
+    import fastload
+
+    if name == "torch":
+        return torch.utils.data.DataLoader(*arguments, **keywords)
+    if name != "fastload":
+        keywords["workers"] = name
+    return fastload.DataLoader(*arguments, **keywords)
+
+
+def add_loaders(parser: argparse.ArgumentParser) -> None:
+    """Adds the option that names the loaders beside torch's."""
+    text = "fastload with the workers that it chooses, with threads, with processes (default: %(default)s)"
+    parser.add_argument("--loaders", nargs="+", choices=ALL_LOADERS[1:], default=["fastload"], help=text)
+
+
+def add_options(parser: argparse.ArgumentParser, children: Sequence[str], rounds: int, page: str) -> None:
     """Adds the options for data sets of images, whichever figures are taken of them.
 
     Args:
-        loaders: the loaders that run, each in a child.
+        children: the names of what is measured, each in a child.
         rounds: default number of rounds per loader.
         page: the page that shows the table.
     """
@@ -104,7 +134,7 @@ def add_options(parser: argparse.ArgumentParser, loaders: Sequence[str], rounds:
     add("--json", type=Path, help="write the figures to this file")
     add("--page", type=Path, metavar="JSON", help=f"only print the table of {page}, from such a file")
     add("--made", type=Path, help=argparse.SUPPRESS)
-    add("--child", choices=loaders, help=argparse.SUPPRESS)
+    add("--child", choices=children, help=argparse.SUPPRESS)
 
 
 def write_record(path: Path, record: Mapping[str, Any]) -> None:
@@ -136,7 +166,7 @@ def make_record(
     }
 
 
-def _run_child(command: Sequence[str]) -> Figures:
+def run_child(command: Sequence[str]) -> Figures:
     # NumPy's matrix products run in one thread, so that both loaders have the processors for their workers.
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     whole = [sys.executable, "-W", "ignore", "-m", *command]
@@ -148,37 +178,46 @@ def _run_child(command: Sequence[str]) -> Figures:
 # ---- in a child ------------------------------------------------------------------------------------------------------
 
 
-def measure(dataset: Any, loader_class: Any, batch_size: int, workers: int) -> Figures:
-    """Runs a first epoch from a new loader, with a checksum of its batches; a timed one; one that is left waiting."""
+def measure(dataset: Any, loader: str, batch_size: int, workers: int, num_loaders: int = 1) -> Figures:
+    """Runs a first epoch, with a checksum of its batches; a timed one; one that is left waiting.
+
+    Args:
+        loader: one of ALL_LOADERS.
+        num_loaders: loaders over the data set, each with its workers, whose batches the program puts together.
+    """
     import torch
     from torch.utils._pytree import tree_leaves
 
     def num_samples_of(batch: Any) -> int:
-        return len(tree_leaves(batch)[0])
+        return sum(len(tree_leaves(part)[0]) for part in batch)
 
     torch.manual_seed(1)
     gc.collect()
     pid = os.getpid()
     idle_bytes = own_pss_bytes(pid)
     begin = time.perf_counter()
-    loader = loader_class(
-        dataset,
-        batch_size,
-        shuffle=not isinstance(dataset, torch.utils.data.IterableDataset),
-        num_workers=workers,
-        persistent_workers=True,
-    )
-    batches = iter(loader)
-    batch = next(batches)
+    loaders = [
+        new_loader(
+            loader,
+            dataset,
+            batch_size,
+            shuffle=not isinstance(dataset, torch.utils.data.IterableDataset),
+            num_workers=workers,
+            persistent_workers=True,
+        )
+        for _ in range(num_loaders)
+    ]
+    batches = zip(*loaders, strict=True)
+    batch: Any = next(batches)
     first_batch_seconds = time.perf_counter() - begin
     digest = hashlib.sha256()
     while batch is not None:
         add_batch(digest, batch)
         batch = next(batches, None)
     cpu_begin, begin = cpu_seconds(pid), time.perf_counter()
-    num_samples = sum(num_samples_of(batch) for batch in loader)
+    num_samples = sum(num_samples_of(batch) for batch in zip(*loaders, strict=True))
     seconds, used = time.perf_counter() - begin, cpu_seconds(pid) - cpu_begin
-    batch = next(iter(loader))  # held, as a training step does
+    batch = next(zip(*loaders, strict=True))  # held, as a training step does
     wait_until_at_rest(pid)
     return {
         "workers": workers,
@@ -188,7 +227,7 @@ def measure(dataset: Any, loader_class: Any, batch_size: int, workers: int) -> F
         "added_mib": (own_pss_bytes(pid) + unmapped_shared_bytes(pid) - idle_bytes) / 2**20,
         "processes": len(process_tree(pid)),
         "sha256": digest.hexdigest(),
-        **_counts(loader),
+        **_counts(loaders),
     }
 
 
@@ -201,14 +240,13 @@ def add_batch(digest: Any, batch: Any) -> None:
         digest.update(tensor.numpy().tobytes())
 
 
-def _counts(loader: Any) -> dict[str, float]:
-    """Returns fastload's counts: images decoded, natively or not, how often the GIL was held, and the advice."""
-    stats: Any = loader.stats() if hasattr(loader, "stats") else None
-    if stats is None or not hasattr(stats, "images_opened"):
+def _counts(loaders: Sequence[Any]) -> dict[str, float]:
+    """Returns fastload's counts: images decoded, natively or not, and how often the GIL was held."""
+    every = [loader.stats() for loader in loaders if hasattr(loader, "stats")]
+    if not every or not hasattr(every[0], "images_opened"):
         return {}
     return {
-        "images_decoded": stats.images_opened + stats.samples_native + stats.samples_fallback,
-        "images_decoded_natively": stats.images_native + stats.samples_native,
-        "gil_held_share": stats.gil_held_share,
-        "recommends_processes": "workers='processes'" in loader.explain(),
+        "images_decoded": sum(one.images_opened + one.samples_native + one.samples_fallback for one in every),
+        "images_decoded_natively": sum(one.images_native + one.samples_native for one in every),
+        "gil_held_share": every[0].gil_held_share,
     }

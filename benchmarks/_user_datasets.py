@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import io
 import os
+import pickle
 import random
 import tarfile
 from collections.abc import Callable, Sequence
@@ -32,6 +33,7 @@ _NUM_SHARDS = 4
 _CIFAR_SIZE = 32
 _CIFAR_COUNT = 256
 _CLIP_FRAMES = 16
+_WORD_ROWS, _WORD_COUNT = 31, 256
 _IMREAD_COLOR_RGB = 256  # OpenCV's
 
 
@@ -68,6 +70,7 @@ class Pattern:
         package: package that it imports beside torch, torchvision, NumPy and Pillow.
         make_for_torch: makes the data set for torch's loader, if fastload needs a changed line in it.
         uncounted: the table's text for the native share if `stats()` counts no image.
+        num_loaders: loaders over the data set, each with its own workers.
     """
 
     what: str
@@ -79,6 +82,7 @@ class Pattern:
     package: str | None = None
     make_for_torch: Callable[[Files], Any] | None = field(default=None, repr=False)
     uncounted: str = "no JPEG"
+    num_loaders: int = 1
 
     @property
     def is_installed(self) -> bool:
@@ -112,6 +116,20 @@ def _write_array(files: Files) -> None:
     np.save(files.made / "cifar.npy", np.stack([np.asarray(image) for image in small]))
 
 
+def _write_words(files: Files) -> None:
+    """Writes files of the size of a word in a line of text."""
+    draws = random.Random(1)
+    words = []
+    for path in files.paths(_WORD_COUNT):
+        with Image.open(path) as image:
+            left, top = (draws.randrange(max(1, size - 120)) for size in image.size)
+            word = image.convert("RGB").crop((left, top, left + draws.randrange(40, 120), top + _WORD_ROWS))
+        file = io.BytesIO()
+        word.save(file, "JPEG", quality=90)
+        words.append(file.getvalue())
+    (files.made / "words.pickle").write_bytes(pickle.dumps(words))
+
+
 def _in_planes(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Returns the same [number, height, width, 3] with channels in planes, as torchvision's CIFAR10 reads its files."""
     planes = np.empty((len(images), 3, *images.shape[1:3]), np.uint8)
@@ -134,8 +152,8 @@ def to_normalised() -> list[Any]:
     return [transforms.ToTensor(), transforms.Normalize(MEAN, STD)]
 
 
-def train_transform() -> Any:
-    return transforms.Compose([transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip(), *to_normalised()])
+def train_transform(size: int = 224) -> Any:
+    return transforms.Compose([transforms.RandomResizedCrop(size), transforms.RandomHorizontalFlip(), *to_normalised()])
 
 
 def eval_transform() -> Any:
@@ -160,13 +178,14 @@ class ListOfFiles(Dataset[Any]):
 class FunctionalCalls(ListOfFiles):
     """torchvision's functions, called in __getitem__."""
 
-    def __init__(self, paths: Sequence[Path]) -> None:
+    def __init__(self, paths: Sequence[Path], size: int = 224) -> None:
         super().__init__(paths, transforms.Compose([]))
+        self.size = [size, size]
 
     def __getitem__(self, index: int) -> Any:
         image = Image.open(self.paths[index]).convert("RGB")
         top, left, height, width = transforms.RandomResizedCrop.get_params(image, (0.08, 1.0), (3 / 4, 4 / 3))
-        image = functional.resized_crop(image, top, left, height, width, [224, 224])
+        image = functional.resized_crop(image, top, left, height, width, self.size)
         if random.random() < 0.5:
             image = functional.hflip(image)
         return functional.normalize(functional.to_tensor(image), MEAN, STD), index
@@ -199,11 +218,11 @@ class Solarization:
 class TwoCrops:
     """MoCo's: two views of an image."""
 
-    def __init__(self) -> None:
+    def __init__(self, size: int = 224) -> None:
         jitter = transforms.ColorJitter(0.4, 0.4, 0.4, 0.1)
         self.base = transforms.Compose(
             [
-                transforms.RandomResizedCrop(224, scale=(0.2, 1.0)),
+                transforms.RandomResizedCrop(size, scale=(0.2, 1.0)),
                 transforms.RandomApply([jitter], p=0.8),
                 transforms.RandomGrayscale(p=0.2),
                 transforms.RandomApply([PillowBlur()], p=0.5),
@@ -317,6 +336,21 @@ class Clips(Dataset[Any]):
     def __getitem__(self, index: int) -> Any:
         frames = self.paths[index * _CLIP_FRAMES : (index + 1) * _CLIP_FRAMES]
         return torch.stack([self.transform(Image.open(path).convert("RGB")) for path in frames], dim=1), index
+
+
+class Words(Dataset[Any]):
+    """Text recognition: each word is a small JPEG file in a database, scaled to 100 x 32 pixels."""
+
+    def __init__(self, files: Files) -> None:
+        self.words: list[bytes] = pickle.loads((files.made / "words.pickle").read_bytes())
+        self.num_samples = files.num_samples
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+    def __getitem__(self, index: int) -> Any:
+        image = Image.open(io.BytesIO(self.words[index % len(self.words)])).convert("RGB")
+        return functional.to_tensor(image.resize((100, 32), Image.Resampling.BICUBIC)).sub_(0.5).div_(0.5), index
 
 
 def _cifar_training() -> Any:
@@ -469,6 +503,14 @@ PATTERNS = {
     "hugging-face": Pattern("Hugging Face's datasets, an `Image` column", _hugging_face, package="datasets"),
     "mask": Pattern("image and PNG mask as `tv_tensors`, v2", Segmentation, _write_masks),
     "clip": Pattern("clips of 16 JPEG frames", Clips, num_samples=16, images_per_sample=_CLIP_FRAMES, batch_size=4),
+    "words": Pattern(
+        "words of 31 rows, two loaders at once",
+        Words,
+        _write_words,
+        num_samples=4096,
+        batch_size=96,
+        num_loaders=2,
+    ),
     "arrays": Pattern("CIFAR's array, `Image.fromarray`", Arrays, _write_array, num_samples=4096, batch_size=128),
     "cifar": Pattern("torchvision's `CIFAR10`, training", Cifar, _write_array, num_samples=16384, batch_size=128),
     "mnist": Pattern("torchvision's `MNIST`", Mnist, _write_array, num_samples=16384, batch_size=128),

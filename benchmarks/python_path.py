@@ -190,16 +190,14 @@ def _make_clips(options: argparse.Namespace) -> None:
 
 
 def _measure(options: argparse.Namespace) -> Figures:
-    import torch.utils.data
-
     if options.child == OLD:
         sys.path.insert(0, str(options.old.resolve()))
     import fastload
 
     if options.child == OLD and not Path(fastload.__file__).is_relative_to(options.old.resolve()):
         raise SystemExit(f"--old {options.old}: fastload was imported from {fastload.__file__}")
-    loader_class = torch.utils.data.DataLoader if options.child == "torch" else fastload.DataLoader
-    return measure(_make_dataset(options), loader_class, options.batch_size, options.workers)
+    loader = {OLD: "fastload", "fastload": "threads"}.get(options.child, options.child)
+    return measure(_make_dataset(options), loader, options.batch_size, options.workers)
 
 
 def _make_dataset(options: argparse.Namespace) -> Any:

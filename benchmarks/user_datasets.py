@@ -1,38 +1,38 @@
-"""Image data sets as users write them: torch's DataLoader against fastload's with threads and with workers="processes",
-on as many cores as workers.
+"""Image data sets as users write them: torch's DataLoader against fastload's, on as many cores as workers.
 
     python -m benchmarks.user_datasets                            # every pattern, one worker on one core
     python -m benchmarks.user_datasets --patterns list-train dino --workers 2
+    python -m benchmarks.user_datasets --loaders fastload threads
     python -m benchmarks.user_datasets --data train --json mine.json
     python -m benchmarks.user_datasets --page mine.json           # the table of docs/user-datasets.md
 
-Linux. `python -m benchmarks --rows user_datasets` is the same. Every run has its own process, and the loaders take
-turns. The batches of a first epoch are compared; if they differ the run ends with exit status 2, the pattern's name and
-no figure of it. Then an epoch is timed.
+Linux. fastload chooses threads or processes, unless --loaders names them. `python -m benchmarks --rows user_datasets`
+is the same. Every run has its own process, and the loaders take turns. The batches of a first epoch are compared; if
+they differ the run ends with exit status 2, the pattern's name and no figure of it. Then an epoch is timed.
 """
 
 from __future__ import annotations
 
 import argparse
-import functools
 import json
 import os
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import median
-from typing import Any
 
 from tabulate import tabulate
 
 from benchmarks._machine import describe_machine
 from benchmarks._sample_set import DEFAULT_FOLDER, ensure_sample_set
 from benchmarks._turns import (
+    ALL_LOADERS,
     BatchesDiffer,
     Figures,
     Rounds,
+    add_loaders,
     add_options,
+    form_of,
     make_record,
     measure,
     median_ratio,
@@ -42,8 +42,6 @@ from benchmarks._turns import (
     write_record,
 )
 from benchmarks._user_datasets import PATTERNS, Files
-
-LOADERS = ("torch", "fastload", "processes")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -64,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     print(format_table(found))
     if options.json is not None:
-        names = ("patterns", "workers", "cores", "rounds", "samples", "batch_size")
+        names = ("patterns", "loaders", "workers", "cores", "rounds", "samples", "batch_size")
         settings = {name: getattr(options, name) for name in names}
         own = {package: package for name in found if (package := PATTERNS[name].package) is not None}
         record = make_record(found, machine, settings, {"torchvision": "torchvision", **own})
@@ -81,7 +79,8 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--patterns", nargs="+", choices=PATTERNS, default=list(PATTERNS), help="default: all")
     help_of_workers = "processes or threads, each on a core (default: %(default)s)"
     parser.add_argument("--workers", type=int, default=1, help=help_of_workers)
-    add_options(parser, LOADERS, rounds=3, page="docs/user-datasets.md")
+    add_loaders(parser)
+    add_options(parser, ALL_LOADERS, rounds=3, page="docs/user-datasets.md")
     return parser.parse_args(arguments)
 
 
@@ -92,13 +91,15 @@ def run_patterns(options: argparse.Namespace) -> dict[str, Rounds]:
         BatchesDiffer: the loaders' batches do.
     """
     found = {}
-    with pinned_to(options.cores or sorted(os.sched_getaffinity(0))[: max(1, options.workers)]):
-        for name in options.patterns:
-            if PATTERNS[name].is_installed:
-                found[name] = _run_pattern(name, options)
-                print(f"{name}: equal, {_ratio(found[name])}", flush=True)
-            else:
-                print(f"{name}: skipped, {PATTERNS[name].package} is not installed (benchmarks/requirements.txt)")
+    for name in options.patterns:
+        pattern = PATTERNS[name]
+        if not pattern.is_installed:
+            print(f"{name}: skipped, {pattern.package} is not installed (benchmarks/requirements.txt)")
+            continue
+        num_cores = pattern.num_loaders * max(1, options.workers)
+        with pinned_to(options.cores or sorted(os.sched_getaffinity(0))[:num_cores]):
+            found[name] = _run_pattern(name, options)
+        print(f"{name}: equal, {', '.join(_speed(found[name], loader) for loader in _ours(found[name]))}", flush=True)
     return found
 
 
@@ -112,7 +113,9 @@ def _run_pattern(name: str, options: argparse.Namespace) -> Rounds:
         command = ["benchmarks.user_datasets", "--patterns", name, "--workers", str(options.workers)]
         command += ["--samples", str(num_samples), "--batch-size", str(options.batch_size or pattern.batch_size)]
         command += ["--data", str(files.root), "--made", str(files.made)]
-        return run_rounds(name, {loader: [*command, "--child", loader] for loader in LOADERS}, options.rounds)
+        return run_rounds(
+            name, {loader: [*command, "--child", loader] for loader in ("torch", *options.loaders)}, options.rounds
+        )
 
 
 def format_table(found: Mapping[str, Rounds]) -> str:
@@ -120,41 +123,51 @@ def format_table(found: Mapping[str, Rounds]) -> str:
     lines = []
     for name, rounds in found.items():
         images = PATTERNS[name].images_per_sample
-        theirs, ours = (images * medians(rounds[loader])["samples_per_second"] for loader in ("torch", "fastload"))
-        lines.append((name, f"{theirs:.0f}", f"{ours:.0f}", *_ratios(rounds), _native_share(name, rounds)))
-    headers = ("pattern", "torch images/s", "fastload images/s", *_RATIOS, "decoded natively")
+        speeds = (f"{images * medians(one)['samples_per_second']:.0f}" for one in rounds.values())
+        lines.append((name, *speeds, *_cells(name, rounds)))
+    loaders = next(iter(found.values()), ())
+    headers = ("pattern", *(f"{loader} images/s" for loader in loaders), *_headers(found))
     return str(tabulate(lines, headers=headers, tablefmt="pipe", disable_numparse=True))
 
 
 def format_page(found: Mapping[str, Rounds]) -> str:
     """Returns a table of docs/user-datasets.md. Everything in a record was equal: otherwise there would be none."""
-    lines = [
-        (PATTERNS[name].what, "yes", _native_share(name, rounds), *_ratios(rounds)) for name, rounds in found.items()
-    ]
-    headers = ("data set", "equal", "decoded natively", *_RATIOS)
+    lines = [(PATTERNS[name].what, "yes", *_cells(name, rounds)) for name, rounds in found.items()]
+    headers = ("data set", "equal", *_headers(found))
     return str(tabulate(lines, headers=headers, tablefmt="pipe", disable_numparse=True))
 
 
-_RATIOS = ("images/s, times torch's", "CPU time, torch's by ours", "GIL held", "with processes", "advice")
+def _ours(rounds: Rounds) -> list[str]:
+    """Returns the names of fastload's loaders."""
+    return [loader for loader in rounds if loader != "torch"]
 
 
-def _ratios(rounds: Rounds) -> tuple[str, ...]:
-    """Returns the ratios that _RATIOS names."""
-    held = median(one["gil_held_share"] for one in rounds["fastload"])
-    advice = median(one["recommends_processes"] for one in rounds["fastload"])
-    cpu_ratio = f"{1 / median_ratio(rounds, 'fastload', 'cpu_ms_per_sample'):.2f}x"
-    processes = _ratio(rounds, "processes")
-    return _ratio(rounds), cpu_ratio, f"{held:.0%}", processes, "processes" if advice else "threads"
+def _headers(found: Mapping[str, Rounds]) -> list[str]:
+    """Returns the headers of _cells."""
+    headers = ["decoded natively"]
+    for loader in _ours(next(iter(found.values()), {})):
+        where = "" if loader == "fastload" else f"{loader}: "
+        headers += ["workers"] if loader == "fastload" else []
+        headers += [f"{where}images/s, times torch's", f"{where}CPU time, torch's by ours"]
+    return headers
 
 
-def _ratio(rounds: Rounds, loader: str = "fastload") -> str:
+def _cells(name: str, rounds: Rounds) -> list[str]:
+    """Returns the share of the images that native code decodes and, for each of fastload's loaders, its ratios."""
+    cells = [_native_share(name, rounds)]
+    for loader in _ours(rounds):
+        cells += [form_of(rounds)] if loader == "fastload" else []
+        cells += [_speed(rounds, loader), f"{1 / median_ratio(rounds, loader, 'cpu_ms_per_sample'):.2f}x"]
+    return cells
+
+
+def _speed(rounds: Rounds, loader: str) -> str:
     return f"{median_ratio(rounds, loader, 'samples_per_second'):.2f}x"
 
 
 def _native_share(name: str, rounds: Rounds) -> str:
-    decoded, natively = (
-        sum(one[name] for one in rounds["fastload"]) for name in ("images_decoded", "images_decoded_natively")
-    )
+    ours = rounds[_ours(rounds)[0]]
+    decoded, natively = (sum(one[name] for one in ours) for name in ("images_decoded", "images_decoded_natively"))
     return f"{natively / decoded:.0%}" if decoded else PATTERNS[name].uncounted
 
 
@@ -162,20 +175,11 @@ def _native_share(name: str, rounds: Rounds) -> str:
 
 
 def _measure(options: argparse.Namespace) -> Figures:
-    import torch.utils.data
-
-    import fastload
-
     (name,) = options.patterns
-    loader_class: Any = {
-        "torch": torch.utils.data.DataLoader,
-        "fastload": fastload.DataLoader,
-        "processes": functools.partial(fastload.DataLoader, workers="processes"),
-    }[options.child]
     pattern = PATTERNS[name]
     make = (pattern.make_for_torch or pattern.make) if options.child == "torch" else pattern.make
     dataset = make(Files(options.data, options.made, options.samples))
-    return measure(dataset, loader_class, options.batch_size, options.workers)
+    return measure(dataset, options.child, options.batch_size, options.workers, pattern.num_loaders)
 
 
 if __name__ == "__main__":

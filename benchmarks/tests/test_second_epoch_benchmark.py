@@ -106,14 +106,14 @@ def test_a_child_that_fails_or_differs_from_another_kernel_table_ends_the_run(
     data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["--data", str(data), "--cases", "eval", "--kernels", "avx2", "scalar"]
-    monkeypatch.setattr(_turns, "_run_child", lambda command: {"sha256": command[-1]})
+    monkeypatch.setattr(_turns, "run_child", lambda command: {"sha256": command[-1]})
     assert second_epoch.main(arguments) == 2
     assert "eval: the batches differ" in capsys.readouterr().err
 
     def fail(command: Any) -> Any:
         raise subprocess.CalledProcessError(2, command)
 
-    monkeypatch.setattr(_turns, "_run_child", fail)
+    monkeypatch.setattr(_turns, "run_child", fail)
     assert second_epoch.main(arguments) == 2
     assert capsys.readouterr().out == ""
 

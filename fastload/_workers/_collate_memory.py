@@ -44,6 +44,10 @@ class CollateMemory:
             self._pools.append(_native.BufferPool(self._max_free))  # threads that run this at once add a few too many
         return self._pools[number].allocate(size)
 
+    def storage(self, number: int, size: int) -> torch.UntypedStorage:
+        """Returns the same as a storage."""
+        return torch.frombuffer(self.allocate(number, size), dtype=torch.uint8).untyped_storage()
+
 
 class WorkerMemory:
     """One worker's part of the memory. Not thread-safe."""

@@ -59,6 +59,7 @@ class FakeTorchCuda:
         memory: The GPU's memory.
         pinned_memory: Page-locked memory of the host.
         default_stream: The stream that is current unless another is chosen.
+        num_pinned: The number of tensors that were copied to page-locked memory.
     """
 
     def __init__(self, gpu: FakeGpu) -> None:
@@ -67,6 +68,7 @@ class FakeTorchCuda:
         self.memory = Allocator(gpu)
         self.pinned_memory = Allocator(gpu)
         self.default_stream = self.Stream()
+        self.num_pinned = 0
         self._this_thread = threading.local()
 
     def Stream(self) -> FakeStream:
@@ -112,8 +114,13 @@ class FakeTorchCuda:
         return out
 
     def pinned(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Does what Tensor.pin_memory() does."""
-        return self.pinned_memory.empty_like(tensor, None).copy_(tensor)
+        """Does what Tensor.pin_memory() does: page-locked memory of the tensor's own, unless it is in such already."""
+        if self.pinned_memory.block_of(tensor) is not None:
+            return tensor
+        self.num_pinned += 1
+        last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+        span = self.pinned_memory.empty((last + 1 if tensor.numel() else 0,), None, tensor.dtype)
+        return span.as_strided(tensor.shape, tensor.stride()).copy_(tensor)
 
     def raw(self, tensor: torch.Tensor) -> torch.Tensor:
         """Returns a tensor on the same memory that does not keep the allocators from reusing it."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from multiprocessing import reduction
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from fastload import _native
 from fastload._iteration.processes._packing import Part
+from fastload._iteration.threads._pinning import Pinning
 from fastload._process._exit import LiveObjects
 from fastload._workers._collate_memory import CollateMemory, WorkerMemory
 
@@ -73,6 +74,22 @@ def _from_descriptor(duplicate: Any, num_slots: int, slot_bytes: int) -> SharedA
     return made
 
 
+class SlotSpan(NamedTuple):
+    """A part of a batch in an arena.
+
+    Attributes:
+        slot: Its slot.
+        offset: The position of its first byte in the slot.
+        nbytes: Its size.
+        is_of_one: Whether one tensor alone uses it, from its first byte to its last.
+    """
+
+    slot: int
+    offset: int
+    nbytes: int
+    is_of_one: bool
+
+
 class SlotMemory(WorkerMemory):
     """The memory of a worker's batches: the slot of the batch, and memory of its own for the rest.
 
@@ -106,11 +123,12 @@ class SlotMemory(WorkerMemory):
         in_slot = None if self._slots is None or size < _MIN_BYTES else self._slots.allocate(size)
         return super().buffer(size) if in_slot is None else in_slot
 
-    def placed(self, part: Part) -> tuple[int, int] | None:
-        """Returns the slot and the offset of memory that is sent; None: it goes with the message."""
+    def placed(self, part: Part) -> SlotSpan | None:
+        """Returns where memory that is sent lies; None: it goes with the message."""
         if self._slots is None or part.nbytes < _MIN_BYTES:
             return None
-        return self._slots.find(part.address, part.nbytes) or self._slots.append(part.address, part.nbytes)
+        place = self._slots.find(part.address, part.nbytes) or self._slots.append(part.address, part.nbytes)
+        return None if place is None else SlotSpan(*place, part.nbytes, part.is_of_one)
 
     def release(self) -> None:
         """Frees the memory at the worker's end."""
@@ -119,21 +137,25 @@ class SlotMemory(WorkerMemory):
 
 
 def storage_of(
-    part: bytes | tuple[int, int, int], number: int, arena: SharedArena, memory: CollateMemory
+    part: bytes | SlotSpan, number: int, arena: SharedArena, memory: CollateMemory, pinning: Pinning | None
 ) -> torch.UntypedStorage:
     """Returns a part of a batch in memory of its own.
 
     Args:
-        part: Its bytes, or the slot, offset and size of where it lies in the arena.
+        part: Its bytes, or its span in the arena.
         number: Its number in the batch.
-        memory: Memory for large parts.
+        memory: Memory for spans.
+        pinning: Has the page-locked memory for spans of one tensor, whose pin_memory() then copies nothing. torch gives
+            tensors that share memory a copy each. None: the batch is not pinned.
     """
     if isinstance(part, bytes):
         if not part:
             return torch.UntypedStorage(0)  # type: ignore[no-untyped-call]
         return torch.frombuffer(bytearray(part), dtype=torch.uint8).untyped_storage()
-    slot, offset, size = part
+    if pinning is not None and part.is_of_one:
+        storage = pinning.storage(part.nbytes)
+    else:
+        storage = memory.storage(number, part.nbytes)
     assert arena.arena is not None, "a part lies in it"
-    buffer = memory.allocate(number, size)
-    arena.arena.copy_out(slot, offset, buffer.address, size)
-    return torch.frombuffer(buffer, dtype=torch.uint8).untyped_storage()
+    arena.arena.copy_out(part.slot, part.offset, storage.data_ptr(), part.nbytes)
+    return storage

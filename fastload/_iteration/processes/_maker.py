@@ -14,7 +14,7 @@ from fastload._iteration.processes._process_group import ProcessGroup, context_o
 from fastload._iteration.threads._fetcher import FetchPlan
 from fastload._iteration.threads._loader_threads import LoaderThreads
 from fastload._iteration.threads._maker import WorkerMaker
-from fastload._iteration.threads._pinning import pin_of
+from fastload._iteration.threads._pinning import pinning_of
 from fastload._iteration.threads._resume_point import resume_points
 from fastload._iteration.threads._thread_plan import ThreadPlan
 from fastload._iteration.threads._worker_group import WorkerGroup
@@ -69,7 +69,7 @@ class ProcessMaker(WorkerMaker):
             child,
             context=self._context,
             record=self._loader_threads,
-            pin=pin_of(setup.delivery, values),
+            pinning=pinning_of(setup.delivery, values),
             in_order=setup.is_in_order,
             max_batches=setup.max_batches,
         )

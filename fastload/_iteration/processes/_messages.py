@@ -10,9 +10,10 @@ import numpy as np
 
 from fastload import _native
 from fastload._decode_cache._worker_cache import CacheReport
-from fastload._iteration.processes._arenas import SharedArena, SlotMemory, storage_of
+from fastload._iteration.processes._arenas import SharedArena, SlotMemory, SlotSpan, storage_of
 from fastload._iteration.processes._packing import Part, pack, unpack
 from fastload._iteration.processes._snapshots import SnapshotMessage, StateErrorParts
+from fastload._iteration.threads._pinning import Pinning
 from fastload._iteration.threads._worker_draws import GeneratorSnapshot
 from fastload._process._forked_cuda import is_of_forked_cuda
 from fastload._quarantine._failure import Account
@@ -27,20 +28,20 @@ class Payload(NamedTuple):
         is_error: Whether it is an error.
         data: The pickle.
         begins: The position of each part's first byte in its storage.
-        parts: The bytes of each part, or the slot, offset and size of where it lies in the worker's arena.
+        parts: The bytes of each part, or its span in the worker's arena.
         is_of_forked_cuda: Whether the error is torch's about CUDA in a forked process.
     """
 
     is_error: bool
-    data: bytes | tuple[int, int, int]
+    data: bytes | SlotSpan
     begins: list[int]
-    parts: list[bytes | tuple[int, int, int]]
+    parts: list[bytes | SlotSpan]
     is_of_forked_cuda: bool = False
 
     @property
     def is_in_slot(self) -> bool:
         """Whether a part of it lies in the worker's arena."""
-        return any(isinstance(part, tuple) for part in (self.data, *self.parts))
+        return any(isinstance(part, SlotSpan) for part in (self.data, *self.parts))
 
 
 class WorkerReport(NamedTuple):
@@ -147,9 +148,9 @@ def packed_batch(batch: Any, where: str, memory: SlotMemory) -> Payload:
     return Payload(False, _sent(pickled, memory), packed.begins, [_sent(part, memory) for part in packed.parts])
 
 
-def _sent(part: Part, memory: SlotMemory) -> bytes | tuple[int, int, int]:
-    if (place := memory.placed(part)) is not None:
-        return (*place, part.nbytes)
+def _sent(part: Part, memory: SlotMemory) -> bytes | SlotSpan:
+    if (span := memory.placed(part)) is not None:
+        return span
     return ctypes.string_at(part.address, part.nbytes)
 
 
@@ -188,15 +189,19 @@ def _tried(parts: list[Any]) -> Payload | None:
     return Payload(True, packed.data, packed.begins, [*sent])
 
 
-def opened(payload: Payload, arena: SharedArena, memory: CollateMemory) -> Any:
+def opened(payload: Payload, arena: SharedArena, memory: CollateMemory, pinning: Pinning | None) -> Any:
     """Returns the batch of a payload, copied out of its worker's arena.
+
+    Args:
+        memory: Memory of this process for batches.
+        pinning: Will be called with the batch; None: it stays in pageable memory.
 
     Raises:
         BaseException: The error that came instead, or what unpickling it raises.
     """
-    storages = [storage_of(part, number, arena, memory) for number, part in enumerate(payload.parts)]
+    storages = [storage_of(part, number, arena, memory, pinning) for number, part in enumerate(payload.parts)]
     data = payload.data
-    pickled = data if isinstance(data, bytes) else storage_of(data, len(storages), arena, memory)
+    pickled = data if isinstance(data, bytes) else storage_of(data, len(storages), arena, memory, None)
     value = unpack(pickled, payload.begins, storages)
     if not payload.is_error:
         return value

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import torch
 import torch.multiprocessing  # registers torch's reductions
 
-# Spans begin at multiples of this, the size of the largest element.
+# Spans of several tensors begin at multiples of this, the size of the largest element.
 _ALIGNMENT = 16
 
 
@@ -30,11 +30,13 @@ class Part(NamedTuple):
         address: Its address in the sending process.
         nbytes: Its size.
         owner: The object that keeps it alive.
+        is_of_one: Whether one tensor alone uses it, from its first byte to its last.
     """
 
     address: int
     nbytes: int
     owner: Any
+    is_of_one: bool = False
 
 
 @dataclass
@@ -45,9 +47,11 @@ class _Span:
     storage: torch.UntypedStorage
     begin: int
     end: int
+    is_of_one: bool = True
 
     def add(self, begin: int, end: int) -> None:
         self.begin, self.end = min(self.begin, begin), max(self.end, end)
+        self.is_of_one = False
 
 
 @dataclass
@@ -94,9 +98,9 @@ def pack(value: Any) -> Packed:
     pickler.dump(value)
     packed = Packed(file.getvalue())
     for span in pickler.spans.values():
-        begin = span.begin - span.begin % _ALIGNMENT
+        begin = span.begin if span.is_of_one else span.begin - span.begin % _ALIGNMENT
         packed.begins.append(begin)
-        packed.parts.append(Part(span.storage.data_ptr() + begin, span.end - begin, span.storage))
+        packed.parts.append(Part(span.storage.data_ptr() + begin, span.end - begin, span.storage, span.is_of_one))
     return packed
 
 

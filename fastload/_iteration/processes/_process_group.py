@@ -29,6 +29,7 @@ from fastload._iteration.processes._messages import Answer, Begun, Ended, Lost, 
 from fastload._iteration.processes._snapshots import SnapshotMessage, error_of_parts
 from fastload._iteration.processes._start import start_workers
 from fastload._iteration.threads._loader_threads import LoaderThreads
+from fastload._iteration.threads._pinning import Pinning
 from fastload._iteration.threads._task import Task
 from fastload._iteration.threads._worker_draws import WorkerStart
 from fastload._iteration.threads._worker_group import WorkerGroup
@@ -50,7 +51,7 @@ class ProcessGroup(WorkerGroup):
         plan: The settings and objects that the workers share.
         context: The multiprocessing context of the processes.
         record: Receives what the workers report of themselves.
-        pin: Called with each batch; None: batches stay in pageable memory.
+        pinning: Brings batches into page-locked memory; None: they stay in pageable memory.
     """
 
     def __init__(
@@ -59,12 +60,12 @@ class ProcessGroup(WorkerGroup):
         *,
         context: Any,
         record: LoaderThreads,
-        pin: Callable[[Any], Any] | None,
+        pinning: Pinning | None,
         in_order: bool,
         max_batches: int,
     ) -> None:
         super().__init__(plan.num_workers, DeviceOrder(), in_order=in_order, max_batches=max_batches)
-        self._plan, self._record, self._pin = plan, record, pin
+        self._plan, self._record, self._pinning = plan, record, pinning
         self._context = context
         self._owner_pid = os.getpid()
         self._flag = _new_flag(self._context)
@@ -265,9 +266,9 @@ class ProcessGroup(WorkerGroup):
     def received(self, task: Task) -> Any:
         assert isinstance(task, ProcessTask)
         assert task.payload is not None, "the stream has not ended"
-        batch = opened(task.payload, self._arenas[task.worker_id], self._memory)
+        batch = opened(task.payload, self._arenas[task.worker_id], self._memory, self._pinning)
         try:
-            return batch if self._pin is None else self._pin(batch)
+            return batch if self._pinning is None else self._pinning(batch)
         except Exception as error:
             if is_interrupt(error):
                 raise

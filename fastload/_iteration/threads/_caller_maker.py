@@ -17,7 +17,7 @@ from fastload._iteration.threads._dataset import IterableFetcher, make_fetcher
 from fastload._iteration.threads._fetcher import EndOfStreamError
 from fastload._iteration.threads._loader_threads import LoaderThreads
 from fastload._iteration.threads._made_batch import PythonBatch
-from fastload._iteration.threads._pinning import pin_of
+from fastload._iteration.threads._pinning import pinning_of
 from fastload._iteration.threads._resume_point import ResumePoint, WorkerPosition, resume_points
 from fastload._iteration.threads._thread_plan import ThreadPlan
 from fastload._iteration.threads._worker_draws import GeneratorSnapshot, WorkerDraws
@@ -104,7 +104,7 @@ class CallerMaker:
         return draws
 
     def start(self, values: TorchValues) -> None:
-        self._pin = pin_of(self._plan.setup.delivery, values)
+        self._pin = pinning_of(self._plan.setup.delivery, values)
 
     def begin_epoch(self, start: EpochStart) -> None:
         self._key, self._first, self._num_replayed = start.key, start.first, start.num_replayed

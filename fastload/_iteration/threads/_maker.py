@@ -13,7 +13,7 @@ from fastload._iteration._maker import EpochStart, MadeBatch, Request, StateBefo
 from fastload._iteration._saved_state import Way
 from fastload._iteration.threads._loader_threads import LoaderThreads
 from fastload._iteration.threads._made_batch import TaskBatch
-from fastload._iteration.threads._pinning import pin_of
+from fastload._iteration.threads._pinning import pinning_of
 from fastload._iteration.threads._resume_point import resume_points
 from fastload._iteration.threads._snapshot_log import SnapshotLog
 from fastload._iteration.threads._task import Task
@@ -58,14 +58,14 @@ class WorkerMaker:
 
     def _new_group(self, values: TorchValues) -> WorkerGroup:
         plan, setup = self._plan, self._setup
-        pin = pin_of(setup.delivery, values)
+        pinning = pinning_of(setup.delivery, values)
         worker_plan = WorkerPlan(
             fetch=plan.fetch,
             num_workers=setup.num_threads,
             base_seed=values.base_seed,
-            pin=pin,
+            pin=pinning,
             order=DeviceOrder(),
-            set_device=None if pin is None else setter_of_current_device(),
+            set_device=None if pinning is None else setter_of_current_device(),
             memory=CollateMemory(setup.max_batches),
             is_in_order=plan.is_ordered,
             resume_point=resume_points(setup.resumed, setup.num_threads),
