@@ -48,8 +48,8 @@ def test_what_the_dataset_keeps_is_its_workers_own() -> None:
     assert theirs[1] == [], "a copy has kept it"
 
 
-def test_without_copies_what_the_dataset_keeps_stays() -> None:
-    batches, asked = asked_of_the_programs(Threads, copy=False)
+def test_what_the_dataset_keeps_stays_with_threads() -> None:
+    batches, asked = asked_of_the_programs(Threads)
     assert batches == asked_of_the_programs(torch.utils.data.DataLoader)[0]
     assert asked == list(range(6))
 
