@@ -379,7 +379,7 @@ def test_what_an_init_function_changes_of_native_samples_is_its_workers_own(
 
     theirs, mine = on_both(run)
     assert mine[:2] == theirs[:2]
-    assert "worker_init_fn: it may change the dataset, of which each worker has its own" in mine[2].explain()
+    assert "worker_init_fn: it may change the dataset of its worker" in mine[2].explain()
 
 
 class Shifted(Numbered):
