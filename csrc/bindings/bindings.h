@@ -38,7 +38,6 @@ void bind_cache(pybind11::module_& m);
 void bind_codec(pybind11::module_& m);
 void bind_engine(pybind11::module_& m);    // after bind_cache()
 void bind_decoders(pybind11::module_& m);  // bind_engine.cpp
-void bind_copier(pybind11::module_& m);
 void bind_images(pybind11::module_& m);
 void bind_arena(pybind11::module_& m);  // after bind_engine()
 void bind_worker_forks(pybind11::module_& m);

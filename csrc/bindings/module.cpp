@@ -173,7 +173,6 @@ PYBIND11_MODULE(_core, module) {
     bind_codec(module);
     bind_engine(module);
     bind_decoders(module);
-    bind_copier(module);
     bind_images(module);
     bind_arena(module);
     bind_worker_forks(module);

@@ -69,10 +69,4 @@ inline PyObject* find_item(PyObject* dict, const char* key) {
     return item;
 }
 
-// Clears an exception that is an answer, not a failure. Throws PythonError if memory ran out.
-inline void clear_answer() {
-    if (PyErr_ExceptionMatches(PyExc_MemoryError) != 0) throw PythonError();
-    PyErr_Clear();
-}
-
 }  // namespace fastload

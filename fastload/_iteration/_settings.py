@@ -30,8 +30,6 @@ class LoaderSettings:
     """The arguments that torch's DataLoader does not have; fastload.DataLoader documents them."""
 
     workers: Literal["auto", "threads", "processes"]
-    thread_safe: bool
-    copy: bool
     native_images: bool
     num_streams: int | None
     steps: int | None
@@ -65,7 +63,12 @@ class LoaderSettings:
 
 
 def _unpickled(values: dict[str, Any]) -> LoaderSettings:
-    return LoaderSettings(**{**values, "memory_format": getattr(torch, values["memory_format"])})
+    values = {**values, "memory_format": getattr(torch, values["memory_format"])}
+    # Before they were removed, threads had copies of the user's objects, or asked the data set one at a time.
+    has_copies, is_thread_safe = values.pop("copy", False), values.pop("thread_safe", True)
+    if values["workers"] == "threads" and (has_copies or not is_thread_safe):
+        values["workers"] = "auto"
+    return LoaderSettings(**values)
 
 
 def check_settings(settings: LoaderSettings, dataset: object) -> None:
@@ -84,10 +87,8 @@ def check_settings(settings: LoaderSettings, dataset: object) -> None:
         )
     if memory_format not in (torch.contiguous_format, torch.channels_last):
         raise ValueError(f"memory_format must be torch.contiguous_format or torch.channels_last, got {memory_format!r}")
-    for name in ("thread_safe", "copy", "native_images"):
-        value = getattr(settings, name)
-        if not isinstance(value, bool):
-            raise TypeError(f"{name} must be True or False, got {value!r}")
+    if not isinstance(settings.native_images, bool):
+        raise TypeError(f"native_images must be True or False, got {settings.native_images!r}")
     _check_count("num_streams", settings.num_streams, _MAX_THREADS)
     if settings.num_streams is not None and not isinstance(dataset, IterableDataset):
         raise ValueError(

@@ -18,7 +18,7 @@ from fastload._process._waits import WaitHistogram
 from fastload._quarantine._quarantine import Quarantine
 from fastload._quarantine._substitutes import Candidates, describe_errors
 from fastload._workers._random_stream import RandomKey
-from fastload._workers._worker_objects import UserCode
+from fastload._workers._user_code import UserCode
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from fastload._process._distributed import rank_and_world_size
 from fastload._quarantine._quarantine import Quarantine
 from fastload._quarantine._substitutes import Candidates, candidates_of
 from fastload._workers._gpu_objects import gpu_object
-from fastload._workers._worker_objects import NAMES, UserCode
+from fastload._workers._user_code import NAMES, UserCode
 from fastload.sources._lowering import LoweredSource, lower_dataset
 
 

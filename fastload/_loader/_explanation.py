@@ -20,7 +20,6 @@ from fastload._planning._plan import LoaderPlan
 from fastload._planning._verdicts import Mode, StageVerdict, gil_advice
 from fastload._planning._worker_form import WorkerForm
 from fastload._process._config import TorchDataLoader
-from fastload._workers._worker_objects import sharing_rows
 
 # len() of their classes is a quick look-up; len() of a user's class may read files, or raise.
 _QUICK_PACKAGES = frozenset({"builtins", "fastload", "torch", "torchvision"})
@@ -117,7 +116,7 @@ def explain_loader(now: CurrentLoader, plan: LoaderPlan) -> Explanation:
         hints += advice(now.loader, plan.mode, plan.source, plan.transform)
         if now.settings.workers == "threads":
             hints += filter(None, [gil_advice(now.kept.stats())])
-    rows += [*_sharing_rows(now, plan.mode, form), *_device_rows(now, plan.mode)]
+    rows += [*_memory_rows(now, plan.mode, form), *_device_rows(now, plan.mode)]
     rows += [*state_rows(now, plan.mode, form), *hints]
     return Explanation("\n".join([verdict, *(f"  {row}" for row in rows)]), tuple(map(_row_of, rows)))
 
@@ -165,16 +164,10 @@ def _cache_rows(now: CurrentLoader, plan: LoaderPlan, form: WorkerForm) -> list[
     return [StageVerdict("cache", *caches.describe(setting))]
 
 
-def _sharing_rows(now: CurrentLoader, mode: Mode, form: WorkerForm) -> list[str]:
-    if now.loader.num_workers == 0 or mode not in (Mode.PYTHON, Mode.PARTLY_NATIVE):
+def _memory_rows(now: CurrentLoader, mode: Mode, form: WorkerForm) -> list[str]:
+    """Returns a row if each worker process will copy a large data set."""
+    if not form.is_of_processes or mode not in (Mode.PYTHON, Mode.PARTLY_NATIVE):
         return []
-    if form.is_of_processes:
-        return _copying_rows(now)
-    return sharing_rows(now.arguments.code, copied=now.settings.copy)
-
-
-def _copying_rows(now: CurrentLoader) -> list[str]:
-    """Returns a row if each process will copy a large data set."""
     roots = now.arguments.code.roots
     why = why_not_shared(roots, now.loader.num_workers, now.loader.multiprocessing_context)
     if why is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -178,7 +177,6 @@ def _num_images(now: CurrentLoader) -> int | None:
 
 def python_iterator(now: CurrentLoader, setup: LoaderSetup, *, begins_natively: bool) -> EpochIterator:
     """Returns an iterator over batches made in Python; with `begins_natively`, native code starts the samples."""
-    lock = None if setup.settings.thread_safe else now.kept.threads.dataset_lock(setup.code.dataset)
     form = now.form(setup.plan)
     cache_setting = now.cache_setting(setup.plan)
     open_cache = functools.partial(now.kept.cache.native, cache_setting, _num_images(now))
@@ -187,7 +185,7 @@ def python_iterator(now: CurrentLoader, setup: LoaderSetup, *, begins_natively: 
     cache = open_cache() if has_cache else None
     code, naming = setup.code, SampleNaming()
     if begins_natively:
-        samples, naming = _native_samples(now, setup, lock, cache)
+        samples, naming = _native_samples(now, setup, cache)
         code = code._replace(samples=samples)
     policy = setup.settings.error_policy
     fetch = FetchPlan(
@@ -196,7 +194,6 @@ def python_iterator(now: CurrentLoader, setup: LoaderSetup, *, begins_natively: 
         rng=setup.settings.rng,
         naming=naming,
         counters=now.kept.threads.counters,
-        lock=lock,
         make_guard=functools.partial(SampleGuard, policy, setup.candidates) if policy.is_active else None,
         native_images=setup.settings.native_images,
         cache=cache,
@@ -222,7 +219,6 @@ def python_iterator(now: CurrentLoader, setup: LoaderSetup, *, begins_natively: 
 def _native_samples(
     now: CurrentLoader,
     setup: LoaderSetup,
-    lock: AbstractContextManager[Any] | None,
     cache: _native.DecodeCache | None,
 ) -> tuple[NativeSamples, SampleNaming]:
     """Returns the samples that native code begins, and the names by which their draws know them."""
@@ -230,7 +226,5 @@ def _native_samples(
     assert source is not None, "a partly native loader is lowered"
     assert transform is not None
     part = setup.plan.native_part(keeps_pixels=is_of_pixels(now.cache_setting(setup.plan)))
-    samples = NativeSamples(
-        part, transform.python_part, source.transform, source.target_transform, lock=lock, cache=cache
-    )
+    samples = NativeSamples(part, transform.python_part, source.transform, source.target_transform, cache=cache)
     return samples, SampleNaming(transform.native_count, part.source.file)

@@ -26,6 +26,7 @@ from fastload._loader._at_rest import recent_loaders
 from fastload._loader._current import CurrentLoader
 from fastload._loader._explanation import Explanation, describe, explain_loader
 from fastload._loader._iterators import native_plan_of, new_iterator
+from fastload._loader._removed_arguments import refuses_removed
 from fastload._loader._resuming import (
     follow_sampler,
     load_state,
@@ -74,8 +75,6 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         in_order: as in torch; native batches always are.
         worker_method: as in torch.
         workers: "threads", "processes" or "auto" run the Python parts.
-        thread_safe: False: one thread at a time uses the data set.
-        copy: whether each thread has its own data set.
         native_images: decode JPEG files that your code opens natively.
         num_streams: workers for an IterableDataset; None: num_workers.
         steps: batches per epoch; None: one pass over the data.
@@ -113,8 +112,6 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
 
     # These are set through vars(); see LoaderSettings.
     workers: Literal["auto", "threads", "processes"]
-    thread_safe: bool
-    copy: bool
     native_images: bool
     num_streams: int | None
     steps: int | None
@@ -133,6 +130,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     cache: CacheSetting
     epoch = NextEpoch()
 
+    @refuses_removed
     def __init__(
         self,
         dataset: Dataset[T_co],
@@ -155,8 +153,6 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         in_order: bool = True,
         worker_method: str = "multiprocessing",
         workers: Literal["auto", "threads", "processes"] = "auto",
-        thread_safe: bool = True,
-        copy: bool = True,
         native_images: bool = True,
         num_streams: int | None = None,
         steps: int | None = None,
@@ -176,8 +172,6 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     ) -> None:
         settings = LoaderSettings(
             workers=workers,
-            thread_safe=thread_safe,
-            copy=copy,
             native_images=native_images,
             num_streams=num_streams,
             steps=steps,

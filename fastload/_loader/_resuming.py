@@ -33,8 +33,8 @@ from fastload._planning._worker_form import WorkerForm
 from fastload._process._distributed import rank_and_world_size
 from fastload._quarantine._substitutes import describe_errors
 from fastload._resume._user_state import is_stateful
-from fastload._workers._places import unread_generators
-from fastload._workers._worker_objects import NAMES
+from fastload._workers._places import HeldGenerators
+from fastload._workers._user_code import NAMES
 from fastload.samplers._resting import (
     epoch_holder,
     kind_of,
@@ -44,6 +44,9 @@ from fastload.samplers._resting import (
     sharded_of,
 )
 from fastload.samplers._seeded_shuffle import SeededShuffle
+
+# The most paths in one row of explain().
+_MAX_PATHS = 8
 
 
 def state_of(now: CurrentLoader, begin_epoch: Callable[[], Any]) -> dict[str, Any]:
@@ -306,15 +309,21 @@ def _losses(now: CurrentLoader, form: WorkerForm) -> Iterator[str]:
         return
     if not now.loader.in_order:
         yield "counts the batches handed out, which with in_order=False may not be the first ones of the epoch"
-    if now.settings.rng != "torch":
+    are_shared = form.kind == "threads" and now.arguments.num_threads > 1
+    if now.settings.rng != "torch" and not are_shared:
         return
-    if not now.settings.copy and not form.is_of_processes:
-        if is_stateful(now.loader.dataset):
-            yield "contains the data set's own state as all workers have left it: with copy=False they share it"
-        yield "lacks the generators that the data set and transforms hold: with copy=False all workers share them"
+    held = HeldGenerators(now.arguments.code.roots, NAMES)
+    if not are_shared:
+        for path in held.unread:
+            yield f"is not exact: {path}, a generator whose state cannot be read"
         return
-    for path in unread_generators(now.arguments.code.roots, NAMES):
-        yield f"is not exact: {path}, a generator whose state cannot be read"
+    if is_stateful(now.loader.dataset):
+        yield "contains the data set's own state as all worker threads have left it: they share it"
+    if held.paths:
+        shown = ", ".join(held.paths[:_MAX_PATHS])
+        more = "" if len(held.paths) <= _MAX_PATHS else f" and {len(held.paths) - _MAX_PATHS} more"
+        seeds = "" if now.settings.rng == "torch" else ", and rng='sample' does not seed them"
+        yield f"lacks generators that all worker threads share: {shown}{more}{seeds}"
 
 
 def _row(what: str) -> str:

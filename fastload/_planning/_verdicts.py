@@ -127,7 +127,7 @@ def _sampler_name(sampler: object) -> str:
 
 def _init_fn_verdict(loader: DataLoader[Any]) -> StageVerdict:
     if uses_dataset(loader.worker_init_fn, loader.dataset):
-        reason = "it may change the dataset, of which each worker has its own"
+        reason = "it may change the dataset of its worker"
         return StageVerdict("workers", "worker_init_fn", reason, Mode.PYTHON)
     return StageVerdict("workers", "worker_init_fn, called for each")
 

@@ -1,1 +1,1 @@
-"""The worker's own state, as a fork would give it: generators, objects, globals, directory."""
+"""The worker's own state, as a fork would give it: generators, settings of torch, directory."""

@@ -12,6 +12,7 @@ import torch
 
 from fastload._errors import StateError
 from fastload._resume._held import fits, generator_from, is_held, set_state, state_of
+from fastload._workers._held_generators import is_seedable
 from fastload._workers._walk import attributes_of, walk
 
 # A data set may have many objects, and each worker looks again.
@@ -38,6 +39,8 @@ class HeldGenerators:
     """The generators that a worker's objects hold. Only the worker's thread uses it.
 
     Attributes:
+        paths: The paths of all generators.
+        seedable: The generators that can be seeded, nearest first, as the first look found them.
         unread: Paths of generators left out of saved states: their kind has no known state, or a new one could not be
             put in their place.
     """
@@ -46,12 +49,9 @@ class HeldGenerators:
         self.unread: tuple[str, ...] = ()
         self._places: dict[str, _Place] = {}
         self._namespaces: dict[str, dict[str, Any]] = {}  # attributes of instances, by the instances' paths
-        self._find(roots, names)
-
-    @property
-    def generators(self) -> list[Any]:
-        """The generators, nearest first."""
-        return [place.generator for place in self._places.values()]
+        found = self._find(roots, names)
+        self.paths = tuple(found)
+        self.seedable = list(filter(is_seedable, found.values()))
 
     def find_more(self, roots: tuple[Any, ...], names: tuple[str, ...]) -> None:
         """Looks at the nearest objects again, since user code may make generators with the first sample."""
@@ -67,16 +67,21 @@ class HeldGenerators:
         self._places = known | {path: place for path, place in self._places.items() if path not in lost}
         self._namespaces = namespaces | self._namespaces
 
-    def _find(self, roots: tuple[Any, ...], names: tuple[str, ...], *max_objects: int) -> None:
+    def _find(self, roots: tuple[Any, ...], names: tuple[str, ...], *max_objects: int) -> dict[str, Any]:
+        """Returns the generators by path."""
         self.unread, self._places, self._namespaces = (), {}, {}
+        found = {}
         for path, thing in walk(roots, names, *max_objects):
             if not issubclass(type(thing), _GENERATORS):
                 if (attributes := attributes_of(thing)) is not None:
                     self._namespaces[path] = attributes
-            elif is_held(thing) and not _is_of_process(thing):
-                self._places[path] = self._place_of(path, thing)
             elif not _is_of_process(thing):
-                self.unread += (path,)
+                found[path] = thing
+                if is_held(thing):
+                    self._places[path] = self._place_of(path, thing)
+                else:
+                    self.unread += (path,)
+        return found
 
     def _place_of(self, path: str, generator: Any) -> _Place:
         parent, _, name = path.rpartition(".")
@@ -124,11 +129,6 @@ class HeldGenerators:
     def _parent_of(self, path: str) -> tuple[dict[str, Any] | None, str]:
         parent, _, name = path.rpartition(".")
         return (self._namespaces.get(parent) if name.isidentifier() else None), name
-
-
-def unread_generators(roots: tuple[Any, ...], names: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns the paths of generators that the user's objects hold and that saved states leave out."""
-    return HeldGenerators(roots, names).unread
 
 
 def _is_of_process(generator: Any) -> bool:

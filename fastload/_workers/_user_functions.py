@@ -98,13 +98,13 @@ def _installed() -> tuple[str, ...]:
     return tuple(dict.fromkeys([*paths, own, *site.getsitepackages(), site.getusersitepackages()]))
 
 
-def codes_in(code: types.CodeType) -> Iterator[types.CodeType]:
+def _codes_in(code: types.CodeType) -> Iterator[types.CodeType]:
     """Yields a code object and the code objects of the functions that are made in it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            yield from codes_in(constant)
+            yield from _codes_in(constant)
 
 
 def _names_in(code: types.CodeType) -> set[str]:
-    return {name for inner in codes_in(code) for name in inner.co_names}
+    return {name for inner in _codes_in(code) for name in inner.co_names}

@@ -64,8 +64,6 @@ _TORCHS: dict[str, dict[str, Any]] = {
 }
 _OURS: dict[str, dict[str, Any]] = {
     "workers": {},
-    "thread_safe": {},
-    "copy": {},
     "native_images": {},
     "num_streams": {"num_workers": 1},
     "steps": {},
@@ -84,7 +82,7 @@ _SENSIBLE = {
     "device": {"None"},
     "device_prefetch": {"None"},
     "device_transform": {"None"},
-    **{name: {"True", "False"} for name in ("thread_safe", "copy", "native_images")},
+    "native_images": {"True", "False"},
 }
 
 

@@ -48,8 +48,8 @@ def test_what_the_dataset_keeps_is_its_workers_own() -> None:
     assert theirs[1] == [], "a copy has kept it"
 
 
-def test_without_copies_what_the_dataset_keeps_stays() -> None:
-    batches, asked = asked_of_the_programs(Threads, copy=False)
+def test_what_the_dataset_keeps_stays_with_threads() -> None:
+    batches, asked = asked_of_the_programs(Threads)
     assert batches == asked_of_the_programs(torch.utils.data.DataLoader)[0]
     assert asked == list(range(6))
 
@@ -67,7 +67,7 @@ def test_an_iterable_dataset_has_an_iterator_for_each_thread() -> None:
     assert len(mine) == 4, "each worker gives everything, unless it splits it"
 
 
-def test_samples_that_are_not_collated_are_the_workers_own_memory() -> None:
+def test_samples_that_are_not_collated_are_the_data_sets_own_memory_in_threads() -> None:
     """A worker process sends copies."""
 
     def run(kind: Any) -> Any:
@@ -79,7 +79,7 @@ def test_samples_that_are_not_collated_are_the_workers_own_memory() -> None:
 
     theirs, mine = on_both(run, TORCH_AND_THREADS)
     assert theirs == ([[0, 0]] * 4, [[0, 0]] * 4)
-    assert mine == ([[1, 1]] * 4, [[0, 0]] * 4)
+    assert mine == ([[1, 1]] * 4, [[1, 1]] * 4)
 
 
 @pytest.mark.parametrize("has_python_part", [False, True])

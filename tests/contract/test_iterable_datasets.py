@@ -88,17 +88,11 @@ class ItsOwnIterator(IterableDataset[int]):
     def __init__(self, length: int = 40) -> None:
         self.length = length
         self.position = 0
-        self.inside = 0
-        self.met = False
 
     def __iter__(self) -> Iterator[int]:
         return self
 
     def __next__(self) -> int:
-        self.inside += 1
-        self.met |= self.inside > 1
-        threading.Event().wait(0.0005)
-        self.inside -= 1
         if self.position >= self.length:
             raise StopIteration
         self.position += 1
@@ -136,10 +130,15 @@ def test_with_num_streams_a_dataset_is_run_once() -> None:
 
 
 def test_threads_may_take_turns_with_the_iterator_that_they_share() -> None:
-    dataset = ItsOwnIterator()
-    loader = Threads(dataset, batch_size=4, num_workers=3, copy=False, thread_safe=False)
+    class Locking(ItsOwnIterator):
+        lock = threading.Lock()
+
+        def __next__(self) -> int:
+            with self.lock:
+                return super().__next__()
+
+    loader = Threads(Locking(), batch_size=4, num_workers=3)
     assert sorted(int(item) for batch in loader for item in batch) == list(range(40)), "each item once"
-    assert not dataset.met, "one thread at a time"
 
 
 class Range(IterableDataset[int]):
@@ -252,25 +251,6 @@ def test_num_streams_is_torch_with_as_many_workers(num_streams: int) -> None:
 def test_num_streams_of_a_map_dataset_is_refused_in_words() -> None:
     with pytest.raises(ValueError, match="num_streams=2 needs an IterableDataset, but Numbered is not one"):
         fastload.DataLoader(Numbered(), num_streams=2)
-
-
-def test_thread_safe_false_asks_one_stream_at_a_time() -> None:
-    class Watching(IterableDataset[int]):
-        inside = 0
-        met = False
-
-        def __iter__(self) -> Iterator[int]:
-            for number in range(20):
-                self.inside += 1
-                self.met |= self.inside > 1
-                threading.Event().wait(0.0005)
-                self.inside -= 1
-                yield number
-
-    dataset = Watching()
-    loader = Threads(dataset, batch_size=5, num_workers=3, thread_safe=False, copy=False)
-    assert sorted(int(item) for batch in loader for item in batch) == sorted([*range(20)] * 3)
-    assert not dataset.met
 
 
 def test_an_infinite_stream_can_be_left() -> None:

@@ -1,14 +1,15 @@
-"""Any map-style data set in threads: every byte, draw and error as from torch's workers."""
+"""Any map-style data set: every byte, draw and error as from torch's workers."""
 
 from __future__ import annotations
 
-import gc
+import random
 import threading
 import time
 import types
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.utils.data
@@ -28,8 +29,7 @@ from user_datasets import (
 )
 
 import fastload
-from fastload._iteration.threads import _loader_threads, _worker_group
-from fastload._iteration.threads._loader_threads import lock_of
+from fastload._iteration.threads import _worker_group
 
 
 @pytest.mark.parametrize("num_workers", [0, 1, 2, 3])
@@ -103,6 +103,32 @@ def test_rng_sample_gives_the_same_samples_for_any_number_of_threads(num_workers
         by_index[shuffle] = {int(batch[-1]): flat(batch) for batch in loader}
     assert by_index[True] == by_index[False]
     assert len({str(batch[1][0]) for batch in by_index[True].values()}) == NUM_SAMPLES, "samples draw each for itself"
+
+
+class Holding(Numbered):
+    """Draws from a generator of each kind that a data set may hold."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held = [
+            random.Random(1),
+            np.random.RandomState(2),
+            *(np.random.Generator(kind(3)) for kind in (np.random.PCG64, np.random.MT19937, np.random.Philox)),
+        ]
+        self.torch, self.bits = torch.Generator().manual_seed(4), np.random.SFC64(5)
+
+    def sample(self, index: int) -> Any:
+        drawn = [generator.random() for generator in self.held]  # type: ignore[attr-defined]
+        return *drawn, torch.rand((), generator=self.torch), float(self.bits.random_raw() % 2**20)
+
+
+@pytest.mark.parametrize(("num_workers", "workers"), [(1, "threads"), (1, "processes"), (3, "processes")])
+def test_rng_sample_seeds_the_generators_that_a_data_set_holds(num_workers: int, workers: Any) -> None:
+    def run(**arguments: Any) -> list[Any]:
+        loader = fastload.DataLoader(Holding(), batch_size=4, rng="sample", seed=4, **arguments)
+        return [[flat(batch) for batch in loader] for _ in range(2)]
+
+    assert run(num_workers=num_workers, workers=workers) == run()
 
 
 class Raising(Numbered):
@@ -220,7 +246,7 @@ class WatchingAndDrawing(Watching):
 def test_a_batch_is_made_by_one_thread_as_in_torch(kind: Any, is_subset: bool) -> None:
     watching = kind(num_together=4)
     dataset = Subset(watching, range(64)) if is_subset else watching
-    list(Threads(dataset, batch_size=8, num_workers=4, copy=False))
+    list(Threads(dataset, batch_size=8, num_workers=4))
     of_batches = [{watching.threads[index] for index in range(first, first + 8)} for first in range(0, 64, 8)]
     assert all(len(threads) == 1 for threads in of_batches)
     assert of_batches[:4] == of_batches[4:]
@@ -242,67 +268,6 @@ def test_a_collate_function_that_changes_its_samples_and_draws_is_called_once() 
         return seeded_epochs(kind(Labelled(), batch_sampler=batches, num_workers=2, collate_fn=collate), 1)
 
     assert_same(run)
-
-
-@pytest.mark.parametrize("is_drawing", [False, True])
-def test_thread_safe_false_asks_the_dataset_from_one_thread_at_a_time(is_drawing: bool) -> None:
-    dataset = (WatchingAndDrawing if is_drawing else Watching)(24, 0.001)
-    loader = Threads(dataset, batch_size=4, num_workers=3, thread_safe=False, copy=False)
-    assert [batch.tolist() for batch in loader] == [[*range(first, first + 4)] for first in range(0, 24, 4)]
-    assert dataset.most == 1
-    assert len(set(dataset.threads.values())) == 3
-
-
-@pytest.mark.parametrize(
-    "parts",
-    [
-        lambda dataset: (dataset, dataset),
-        lambda dataset: torch.utils.data.random_split(dataset, [24, 24]),
-        lambda dataset: (dataset, Subset(Subset(dataset, range(40)), range(24))),
-    ],
-    ids=["the data set", "random_split", "a Subset of a Subset"],
-)
-def test_thread_safe_false_holds_for_all_loaders_of_a_dataset(parts: Callable[[Any], Any]) -> None:
-    dataset = Watching(48)
-    loaders = [Threads(part, batch_size=4, num_workers=2, thread_safe=False, copy=False) for part in parts(dataset)]
-    for _ in zip(*loaders, strict=False):
-        pass
-    assert dataset.most == 1
-
-
-def test_thread_safe_false_holds_in_a_loader_of_what_cannot_be_weakly_referenced() -> None:
-    class Slotted:
-        __slots__ = ("watching",)
-
-        def __init__(self, watching: Watching) -> None:
-            self.watching = watching
-
-        def __len__(self) -> int:
-            return len(self.watching)
-
-        def __getitem__(self, index: int) -> int:
-            return self.watching[index]
-
-    dataset = Slotted(Watching(24))
-    list(Threads(Subset(dataset, range(24)), batch_size=4, num_workers=3, thread_safe=False, copy=False))
-    assert dataset.watching.most == 1
-
-
-def test_locks_of_datasets_are_told_apart_by_identity_and_end_with_them() -> None:
-    class Equal(Numbered):
-        def __eq__(self, other: object) -> bool:
-            raise AssertionError("compared")
-
-        __hash__ = None  # type: ignore[assignment]
-
-    first, second = Equal(), Equal()
-    gc.collect()
-    num_before = len(_loader_threads._locks)
-    assert lock_of(first) is lock_of(first)
-    assert lock_of(first) is not lock_of(second)
-    del first, second
-    gc.collect()
-    assert len(_loader_threads._locks) <= num_before  # other tests' locks may end meanwhile
 
 
 @pytest.mark.parametrize("kind", [WithSampleLists, lambda: Subset(WithSampleLists(), range(NUM_SAMPLES))])

@@ -141,7 +141,7 @@ SUBCLASSES: dict[str, Callable[[Any], Any]] = {
 
 # Attributes that fastload.DataLoader has and torch's has not; a class may use them with its own meaning.
 OWN_NAMES = (
-    *("device", "device_prefetch", "device_transform", "thread_safe", "num_streams", "steps", "rng", "seed"),
+    *("device", "device_prefetch", "device_transform", "workers", "num_streams", "steps", "rng", "seed"),
     *("memory_format", "stats", "_device", "_engine", "_epoch", "_threads"),
 )
 

@@ -179,31 +179,3 @@ def test_an_iterator_is_refused_in_a_forked_child_which_then_starts_its_own(
         timeout=180,  # it takes 20 s of processor time
     )
     assert result.stderr == ""
-
-
-def test_a_fork_while_a_thread_asks_a_dataset_that_is_not_thread_safe(run_child: RunChild) -> None:
-    run_child(
-        """
-        import os, threading
-        import fastload
-        class Numbers:
-            def __len__(self):
-                return 8
-            def __getitem__(self, index):
-                if os.getpid() == parent:
-                    is_inside.set()
-                    may_go_on.wait(15)
-                return index
-        parent, is_inside, may_go_on = os.getpid(), threading.Event(), threading.Event()
-        loader = fastload.DataLoader(Numbers(), num_workers=2, workers="threads", thread_safe=False)
-        iterator = iter(loader)
-        is_inside.wait()
-        pid = os.fork()
-        if pid == 0:
-            os._exit(0 if [int(batch) for batch in loader] == list(range(8)) else 1)
-        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        may_go_on.set()
-        assert status == 0
-        assert [int(batch) for batch in iterator] == list(range(8))
-        """
-    )

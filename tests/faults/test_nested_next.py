@@ -32,7 +32,7 @@ PLACES = {
     "data set": "dataset.inside = nested; loader = fastload.DataLoader(dataset, 4)",
     "data set, threads": "dataset.inside = nested; loader = Threads(dataset, 4, num_workers=1)",
     "collate_fn": "loader = fastload.DataLoader(dataset, 4, collate_fn=nested)",
-    "collate_fn, threads": "loader = Threads(dataset, 4, num_workers=2, copy=False, collate_fn=nested)",
+    "collate_fn, threads": "loader = Threads(dataset, 4, num_workers=2, collate_fn=nested)",
     "sampler": f"loader = fastload.DataLoader(dataset, 4, {SAMPLER})",
     "sampler, native": f"loader = make_loader(0, repeats=1, batch_size=4, {SAMPLER})",
     "device_transform": "loader = fastload.DataLoader(dataset, 4, num_workers=1, device_transform=nested)",

@@ -79,8 +79,6 @@ PLACES = {
     "hooks": ("_recognize", "has_global_hooks", "loader_of(loader=opened)"),
     "tensor part": ("_tensor_part", "as_reference", "make_loader(0, repeats=1, batch_size=4)"),
     "policy": ("_auto_augment", "_enumerated", "loader_of(before=[transforms.RandAugment()])"),
-    "deepcopy": ("_rare.copy", "deepcopy", "Threads(Keeping(decimal.getcontext()), 40, num_workers=1)"),
-    "memory map": ("Path", "read_bytes", "Threads(Keeping(ctypes.c_int(3)), 40, num_workers=1)"),
     "store": ("_loader_cache", "open_store", "make_loader(0, repeats=1, batch_size=4, cache=fastload.Cache('store'))"),
     "records": (
         "_file_records",
@@ -92,7 +90,7 @@ PLACES = {
 
 @pytest.mark.parametrize(
     "place",
-    [pytest.param(place, marks=pytest.mark.smoke if place in ("transform", "deepcopy") else ()) for place in PLACES],
+    [pytest.param(place, marks=pytest.mark.smoke if place in ("transform", "Pillow") else ()) for place in PLACES],
 )
 def test_an_error_that_a_handler_raises_inside_of_fastload_is_the_programs(
     run_loader_child: RunChild, place: str
@@ -102,7 +100,7 @@ def test_an_error_that_a_handler_raises_inside_of_fastload_is_the_programs(
     run_loader_child(
         PRELUDE
         + f"""
-    import ctypes, decimal, shutil
+    import shutil
     from pathlib import Path
     from child_loader import repeated_images
     from fault_loaders import opened
@@ -110,7 +108,6 @@ def test_an_error_that_a_handler_raises_inside_of_fastload_is_the_programs(
     from fastload._images import _opened, _pipelines
     from fastload._pillow import _pillow
     from fastload.transforms import _auto_augment, _recognize, _tensor_part
-    from fastload._workers import _rare
     from PIL import Image
     from torchvision import transforms
 
@@ -121,10 +118,6 @@ def test_an_error_that_a_handler_raises_inside_of_fastload_is_the_programs(
     if {place == "description"}:
         files[5].write_bytes(b"no image")
     Image.open(files[1]).save(files[1], "JPEG", comment="own")
-
-    class Keeping(Numbers):
-        def __init__(self, kept):
-            self.kept = kept
 
     def turned(image):
         return image.rotate(90)

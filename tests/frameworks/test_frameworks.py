@@ -77,7 +77,7 @@ def test_lightning_makes_a_loader_anew_with_every_argument() -> None:
         "prefetch_factor": 3,
         "persistent_workers": True,
         "in_order": False,
-        "thread_safe": False,
+        "native_images": False,
         "rng": "sample",
         "seed": 5,
         "memory_format": torch.contiguous_format,
@@ -126,13 +126,13 @@ def model_and_optimizer() -> dict[str, Any]:
 def test_accelerate_makes_torchs_loader_of_fastloads_where_there_is_no_patch(dataset: Any) -> None:
     accelerate = pytest.importorskip("accelerate")
     accelerator = accelerate.Accelerator(cpu=True)
-    loader = fastload.DataLoader(dataset, thread_safe=False, num_workers="auto")
+    loader = fastload.DataLoader(dataset, native_images=False, num_workers="auto")
     assert type(accelerator.prepare(loader).base_dataloader) is torch.utils.data.DataLoader
     with fastload.patch_torch():
         prepared = accelerator.prepare(loader)
     assert type(prepared.base_dataloader) is fastload.DataLoader
     assert prepared.num_workers == loader.num_workers
-    assert prepared.thread_safe  # torch's arguments only go over
+    assert prepared.native_images  # torch's arguments only go over
 
 
 def test_trainer_trains_and_evaluates_on_the_batches_of_torchs_loader(dataset: Any, tmp_path: Path) -> None:

@@ -248,7 +248,7 @@ def test_the_signature_of_torchs_class_is_torchs() -> None:
             parameters = inspect.signature(shown).parameters
             assert [*parameters] == [name for name in expected if name in parameters]
             assert {*expected} - {*parameters} <= {"self"}
-    assert "thread_safe" in inspect.signature(fastload.DataLoader).parameters
+    assert "native_images" in inspect.signature(fastload.DataLoader).parameters
 
 
 def test_what_a_patch_makes_outlives_it_and_makes_no_warnings() -> None:

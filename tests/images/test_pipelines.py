@@ -393,7 +393,7 @@ def test_threads_draw_from_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
         return described([list(made) for _ in range(2)]), made
 
     expected, _ = epoch(DataLoader)
-    for options in ({}, {"copy": False, "workers": "threads"}):
+    for options in ({"workers": "processes"}, {"workers": "threads"}):
         actual, loader = epoch(lambda *given, options=options, **named: fastload.DataLoader(*given, **named, **options))
         assert actual == expected
         assert loader.stats().images_opened == 48

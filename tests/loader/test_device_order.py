@@ -144,7 +144,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> ClockedCuda:
 
 def loader_on(device: ClockedCuda, dataset: Any = None, num_workers: int = 2, **arguments: Any) -> Any:
     """Returns a loader of batches of 4, which collate_fn makes on the device."""
-    arguments = {"collate_fn": functools.partial(stacked, device), "copy": False, "workers": "threads", **arguments}
+    arguments = {"collate_fn": functools.partial(stacked, device), "workers": "threads", **arguments}
     return fastload.DataLoader(dataset or OnDevice(device), 4, num_workers=num_workers, **arguments)
 
 
@@ -335,6 +335,6 @@ def test_an_op_without_a_cpu_kernel_gives_in_threads_what_it_gives_without(num_w
     expected = [torch.stack([dataset[index] for index in range(first, first + 8)]).cpu() for first in range(0, 64, 8)]
     side = torch.cuda.Stream()
     with torch.cuda.stream(side):
-        found = [batch * 1 for batch in Threads(dataset, batch_size=8, num_workers=num_workers, copy=False)]
+        found = [batch * 1 for batch in Threads(dataset, batch_size=8, num_workers=num_workers)]
     side.synchronize()
     assert all(torch.equal(batch.cpu(), other) for batch, other in zip(found, expected, strict=True))

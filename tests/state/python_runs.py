@@ -1,9 +1,9 @@
-"""Runs like resumed_runs's, of loaders whose batches threads make in Python."""
+"""Runs like resumed_runs's, of loaders whose batches workers make in Python."""
 
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +117,8 @@ class PythonCase(Case):
     """A loader that is not native, and the place where it is stopped."""
 
     dataset: str = "draws"
+    workers: str = field(default="processes", kw_only=True)
 
     def make_loader(self, folder: Path, **changes: Any) -> fastload.DataLoader[Any]:
         make_dataset, arguments = DATASETS[self.dataset]
-        return self.loader_of(make_dataset(folder), **arguments, **changes)
+        return self.loader_of(make_dataset(folder), **{"workers": self.workers, **arguments, **changes})

@@ -1,4 +1,4 @@
-"""Loaders whose batches threads make in Python resume where they were stopped, byte for byte."""
+"""Loaders whose batches workers make in Python resume where they were stopped, byte for byte."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import itertools
 import json
 import random
 import warnings
+from collections.abc import Iterator
 from itertools import starmap
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,16 @@ import resumed_runs
 import torch
 from children import RunChild
 from python_runs import DATASETS, MADE_LATER, WITHOUT_OWN, Draws, Holds, PythonCase, drawn
-from resumed_runs import SAMPLERS, STOPS, assert_exact, assert_failed_batches_count, batch_of, run_through
+from resumed_runs import (
+    SAMPLERS,
+    STOPS,
+    assert_exact,
+    assert_failed_batches_count,
+    assert_rest_equal,
+    batch_of,
+    resume,
+    run_through,
+)
 from state_checks import (
     assert_another_process_goes_on,
     assert_resumed_states_are_as_good,
@@ -71,6 +81,33 @@ def test_each_data_set_goes_on_after_any_batch(folder: Path, dataset: str, persi
             num_workers=num_workers, persistent_workers=persistent_workers, stop=stop, dataset=dataset, rng="torch"
         )
         assert_exact(case, folder)
+
+
+def cases_in_threads(dataset: str, num_workers: int, rng: str) -> Iterator[PythonCase]:
+    for stop, persistent_workers in itertools.product(STOPS, (False, True)):
+        yield PythonCase(
+            num_workers=num_workers,
+            persistent_workers=persistent_workers,
+            stop=stop,
+            dataset=dataset,
+            rng=rng,
+            workers="threads",
+        )
+
+
+@pytest.mark.parametrize("dataset", WITHOUT_OWN)
+@pytest.mark.parametrize("rng", ["torch", "sample"])
+def test_threads_go_on_after_any_batch(folder: Path, dataset: str, rng: str) -> None:
+    for case in cases_in_threads(dataset, 3, rng):
+        assert_exact(case, folder)
+
+
+@pytest.mark.parametrize("dataset", ["holds", "tail"])
+def test_one_thread_goes_on_within_the_epoch_with_the_generators_of_the_data_set(folder: Path, dataset: str) -> None:
+    """Between epochs they belong to the program. Several threads share them, so their states lack them."""
+    for case in cases_in_threads(dataset, 1, "torch"):
+        stopped = run_through(case.make_loader(folder), case)
+        assert_rest_equal(stopped.rest[:1], resume(case.make_loader(folder), stopped)[:1], case)
 
 
 @pytest.mark.parametrize("dataset", WITHOUT_OWN)
@@ -211,11 +248,49 @@ def test_a_generator_that_cannot_be_read_is_named_once(folder: Path) -> None:
     assert len(list(loader)) == len(loader) - 1
 
 
-@pytest.mark.parametrize("arguments", [{"in_order": False}, {"copy": False, "workers": "threads"}])
-def test_explain_says_where_a_state_does_not_tell_all(arguments: dict[str, Any]) -> None:
-    loader = fastload.DataLoader(Draws(), batch_size=3, num_workers=2, **arguments)
-    assert f"{next(iter(arguments))}=" in loader.explain().rpartition("in an epoch state_dict() ")[2]
-    assert "in an epoch" not in fastload.DataLoader(Draws(), batch_size=3, num_workers=2).explain()
+HELD = "dataset.numpy, dataset.legacy, dataset.inner['random'], dataset.inner['more'][0]"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "missing"),
+    [
+        ({"in_order": False}, "counts the batches handed out, which with in_order=False"),
+        ({"workers": "threads"}, f"lacks generators that all worker threads share: {HELD}\n"),
+        (
+            {"workers": "threads", "rng": "sample"},
+            f"lacks generators that all worker threads share: {HELD}, and rng='sample' does not seed them\n",
+        ),
+    ],
+)
+def test_explain_says_where_a_state_does_not_tell_all(arguments: dict[str, Any], missing: str) -> None:
+    loader = fastload.DataLoader(Holds(), batch_size=3, num_workers=2, **arguments)
+    assert loader.explain().rpartition("in an epoch state_dict() ")[2].startswith(missing)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "arguments"),
+    [
+        (Draws(), {"num_workers": 2, "workers": "threads"}),
+        (Holds(), {"num_workers": 2, "workers": "processes"}),
+        (Holds(), {"num_workers": 1, "workers": "threads"}),
+        (Holds(), {"num_workers": 1, "workers": "threads", "rng": "sample"}),
+    ],
+)
+def test_explain_says_nothing_of_a_state_that_tells_all(dataset: Any, arguments: dict[str, Any]) -> None:
+    assert "in an epoch" not in fastload.DataLoader(dataset, batch_size=3, **arguments).explain()
+
+
+class StatefulHolds(Holds):
+    def state_dict(self) -> dict[str, int]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        pass
+
+
+def test_explain_says_that_threads_share_the_data_sets_own_state() -> None:
+    loader = fastload.DataLoader(StatefulHolds(), batch_size=3, num_workers=2, workers="threads")
+    assert "contains the data set's own state as all worker threads have left it: they share it" in loader.explain()
 
 
 def test_batches_out_of_order_are_warned_of() -> None:
@@ -234,7 +309,7 @@ WRONG: dict[str, tuple[str, Any]] = {
     "another batch size": ("fastload.fingerprint.batch_size", {"batch_size": 2}),
     "dropping": ("fastload.fingerprint.drop_last", {"drop_last": True}),
     "rng": ("fastload.rng", {"rng": "sample"}),
-    "shared objects": ("fastload.workers[0].held", {"copy": False, "workers": "threads"}),
+    "shared objects": ("fastload.workers[0].held", {"workers": "threads"}),
 }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import weakref
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from torchvision.datasets import ImageFolder
 from fastload import SampleError
 from fastload._iteration.threads._native_samples import NativeSamples
 from fastload._planning._plan import LoaderPlan
-from fastload._workers._worker_objects import UserCode, make_worker_objects
+from fastload._workers._user_code import UserCode
 from fastload.sources._lowering import lower_dataset
 from fastload.transforms._lowering import lower_transform
 
@@ -47,7 +46,7 @@ def samples_of(dataset: Any) -> NativeSamples:
     source = lower_dataset(dataset)
     lowered = lower_transform(source.transform)
     part = LoaderPlan((), "torch", source, lowered).native_part()
-    return NativeSamples(part, lowered.python_part, source.transform, source.target_transform, lock=None, cache=None)
+    return NativeSamples(part, lowered.python_part, source.transform, source.target_transform, cache=None)
 
 
 def test_it_has_the_users_samples_and_draws_as_they_do(folder: Path) -> None:
@@ -79,23 +78,16 @@ def test_it_counts_its_samples_until_they_are_taken(folder: Path, tmp_path: Path
     assert samples.take_counters()["samples_native"] == 0
 
 
-@pytest.mark.parametrize("copied", [True, False])
-def test_each_worker_has_one_and_ends_its_decoder(folder: Path, copied: bool) -> None:
+def test_each_worker_has_one_with_a_decoder_of_its_own(folder: Path) -> None:
     samples = samples_of(folder_of(folder))
     code = UserCode(None, list, None, samples)
-    workers = make_worker_objects(code, 2, copied=copied)
-    own = [worker.code.samples for worker in workers]
+    own = [code.of_worker().samples for _ in range(2)]
     for each in own:
         each[0]
         assert each.plan is samples.plan
+        assert each.transform is samples.transform
     assert len({id(each._decoder) for each in own}) == 2
-    assert (own[0].transform is samples.transform) == (not copied)
-    assert samples.transform.transforms[-1].num_calls == (0 if copied else 2)
-    ended = [weakref.ref(each) for each in own]
-    del own, each
-    for worker in workers:
-        worker.end()
-    assert [reference() for reference in ended] == [None, None]
+    assert samples.transform.transforms[-1].num_calls == 2
 
 
 def test_its_plan_refers_to_none_of_the_users_objects(folder: Path) -> None:

@@ -1,11 +1,10 @@
-"""Programs of classes whose methods would do wrong where a copy calls them, and of exceptions that are kept."""
+"""Programs of classes that cannot be copied or have finalizers, and of exceptions that are kept."""
 
 from __future__ import annotations
 
 import weakref
 from typing import Any
 
-from numbered import Numbered
 from program import Chapter, Counter, Setting, Transformed
 
 CLASSES = Chapter()
@@ -36,34 +35,6 @@ def a_class_that_copies_itself_wrongly() -> Any:
     counter = Hostile()
     counter.calls = 40
     return Setting(Transformed(counter), after_epoch=lambda: counter.calls)
-
-
-@CLASSES.program
-def a_class_that_counts_lookups() -> Any:
-    """Uses a class with __getattribute__ and __setattr__ that count, so that a copier's own calls would show."""
-
-    class Watched:
-        def __init__(self) -> None:
-            vars(self).update(reads=0, writes=0, value=0)
-
-        def __getattribute__(self, name: str) -> Any:
-            found = object.__getattribute__(self, "__dict__")
-            if not name.startswith("_"):
-                found["reads"] += 1
-            return found[name] if name in found else object.__getattribute__(self, name)
-
-        def __setattr__(self, name: str, value: Any) -> None:
-            found = object.__getattribute__(self, "__dict__")
-            found["writes"] += 1
-            found[name] = value
-
-    watched = Watched()
-
-    def transform(index: int) -> Any:
-        watched.value = index
-        return watched.value, watched.reads, watched.writes
-
-    return Transformed(transform)
 
 
 @CLASSES.program
@@ -98,34 +69,6 @@ def weakref_finalize() -> Any:
         Transformed(lambda index: (counter(index), finalizer is not None)),
         after_epoch=lambda: (list(ended), finalizer.alive),
     )
-
-
-@CLASSES.program
-def a_class_with_descriptors() -> Any:
-    """Uses a descriptor that keeps values by object in the object's own dict."""
-
-    class Positive:
-        def __set_name__(self, _owner: Any, name: str) -> None:
-            self.name = f"_{name}"
-
-        def __get__(self, instance: Any, _owner: Any = None) -> Any:
-            return self if instance is None else vars(instance)[self.name]
-
-        def __set__(self, instance: Any, value: int) -> None:
-            vars(instance)[self.name] = abs(value)
-
-    class Data(Numbered):
-        level = Positive()
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.level = -3
-
-        def sample(self, index: int) -> Any:
-            self.level = self.level - 2 * index
-            return self.level
-
-    return Data()
 
 
 @CLASSES.program

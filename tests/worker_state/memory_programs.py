@@ -1,10 +1,8 @@
-"""Programs whose state is in arrays, tensors and shared memory."""
+"""Programs whose workers write to memory that processes share."""
 
 from __future__ import annotations
 
-import array
 import ctypes
-import io
 import mmap
 import multiprocessing
 from typing import Any
@@ -12,7 +10,6 @@ from typing import Any
 import numpy as np
 import torch
 from numbered import NUM_SAMPLES
-from PIL import Image
 from program import Chapter, Setting, Transformed, new_folder
 from torch.utils.data import get_worker_info
 
@@ -23,164 +20,6 @@ def slot() -> int:
     """Returns a number for each worker; 0 in the program itself."""
     info = get_worker_info()
     return 0 if info is None else info.id
-
-
-@MEMORY.program
-def an_array_and_its_views() -> Any:
-    """Uses a slice, a transposed and a reversed view of one array, all of which see the writes."""
-    base = np.arange(24.0).reshape(4, 6)
-    part, turned, back = base[1:3, ::2], base.T, base[::-1]
-
-    def transform(index: int) -> Any:
-        base[index % 4] += 1
-        part[0, 0] += 10
-        return turned[index % 6].copy(), back[0, :2].copy(), part.copy(), np.shares_memory(base, part)
-
-    return Setting(Transformed(transform), after_epoch=lambda: (base, part))
-
-
-@MEMORY.program
-def a_view_without_its_base() -> Any:
-    """Uses two views of an array to which the program has no other name."""
-    whole = np.arange(100)
-    first, second = whole[10:30], whole[20:40]
-    del whole
-
-    def transform(index: int) -> Any:
-        first[10:] += 1
-        return second[:3].copy(), int(second.sum()) + index
-
-    return Transformed(transform)
-
-
-@MEMORY.program
-def an_array_of_objects() -> Any:
-    """Lists in an array, one of them twice."""
-    shared = [0]
-    table = np.empty(3, dtype=object)
-    table[:] = [shared, [1], shared]
-
-    def transform(index: int) -> Any:
-        table[0].append(index)
-        return len(table[2]), table[0] is table[2], len(table[1])
-
-    return Setting(Transformed(transform), after_epoch=lambda: len(shared))
-
-
-@MEMORY.program
-def structured_and_read_only_arrays() -> Any:
-    """Uses a record array that is written, and one that must not be."""
-    records = np.zeros(3, dtype=[("count", "i4"), ("sum", "f8")])
-    fixed = np.arange(5)
-    fixed.flags.writeable = False
-
-    def transform(index: int) -> Any:
-        records["count"][index % 3] += 1
-        records[index % 3]["sum"] += index
-        return records["count"].copy(), float(records["sum"].sum()), fixed.flags.writeable, fixed.copy()
-
-    return Transformed(transform)
-
-
-@MEMORY.program
-def an_array_subclass() -> Any:
-    """Uses a subclass of np.ndarray with an attribute, and a masked array."""
-
-    class Named(np.ndarray):  # type: ignore[type-arg]
-        name: str
-        calls: int
-
-    named = np.zeros(3).view(Named)
-    named.name, named.calls = "grid", 0
-    masked = np.ma.masked_array([1.0, 2.0, 3.0], mask=[False, True, False])
-
-    def transform(index: int) -> Any:
-        named.calls += 1
-        named[index % 3] += 1
-        masked[0] += index
-        return named.name, named.calls, np.asarray(named).copy(), float(masked.sum())
-
-    return Transformed(transform)
-
-
-@MEMORY.program
-def tensors_that_share_storage() -> Any:
-    """Views, a transposed and an expanded tensor of one storage."""
-    base = torch.zeros(2, 4)
-    row, column, flat, wide = base[0], base[:, 1], base.view(-1), base[:1].expand(3, 4)
-
-    def transform(index: int) -> Any:
-        row.add_(1)
-        column.add_(index)
-        return flat.clone(), wide.sum().item(), row.data_ptr() == base.data_ptr()
-
-    return Setting(Transformed(transform), after_epoch=lambda: base)
-
-
-@MEMORY.program
-def a_tensor_and_its_array() -> Any:
-    """Uses torch.from_numpy and Tensor.numpy(): two names of one memory."""
-    values = np.zeros(3)
-    tensor, other = torch.from_numpy(values), torch.ones(2)
-    back = other.numpy()
-
-    def transform(index: int) -> Any:
-        values[0] += index
-        tensor[1] += 1
-        back[1] *= 2
-        return tensor.clone(), values.copy(), other.clone()
-
-    return Transformed(transform)
-
-
-@MEMORY.program
-def parameters_and_gradients() -> Any:
-    """Adds to the gradient of a parameter in each sample."""
-    weight = torch.nn.Parameter(torch.ones(2))
-
-    def transform(index: int) -> Any:
-        (weight * index).sum().backward()
-        assert weight.grad is not None
-        return weight.grad.clone(), weight.requires_grad, weight.is_leaf
-
-    return Setting(Transformed(transform), after_epoch=lambda: weight.grad is None)
-
-
-@MEMORY.program
-def a_tensor_with_attributes() -> Any:
-    """Uses a subclass of torch.Tensor and a plain tensor, both with attributes."""
-
-    class Boxes(torch.Tensor):
-        pass
-
-    boxes = torch.zeros(2).as_subclass(Boxes)
-    boxes.calls = [0]  # type: ignore[attr-defined]
-    plain = torch.zeros(1)
-    plain.title = "plain"  # type: ignore[attr-defined]
-
-    def transform(index: int) -> Any:
-        boxes.calls[0] += 1  # type: ignore[attr-defined]
-        boxes.add_(index)
-        return type(boxes) is Boxes, boxes.calls[0], boxes.as_subclass(torch.Tensor).clone(), plain.title  # type: ignore[attr-defined]
-
-    return Transformed(transform)
-
-
-@MEMORY.program
-def other_kinds_of_tensors() -> Any:
-    """Uses sparse, complex, bfloat16 and empty tensors, and one with a large stride."""
-    sparse = torch.sparse_coo_tensor(torch.tensor([[0, 2]]), torch.tensor([1.0, 2.0]), (4,)).coalesce()
-    half, complex_, empty = torch.zeros(2, dtype=torch.bfloat16), torch.zeros(2, dtype=torch.complex64), torch.zeros(0)
-    strided = torch.zeros(100)[::10]
-
-    def transform(index: int) -> Any:
-        half.add_(1)
-        complex_.add_(1j)
-        strided.add_(index)
-        sparse.values().mul_(1.5)
-        return half.clone().float(), complex_.abs(), len(empty), strided.clone(), sparse.to_dense()
-
-    return Transformed(transform)
 
 
 @MEMORY.program
@@ -261,51 +100,3 @@ def an_anonymous_map() -> Any:
         return index
 
     return Setting(Transformed(transform), after_epoch=lambda: view[:NUM_SAMPLES])
-
-
-@MEMORY.program
-def bytes_that_can_change() -> Any:
-    """Uses bytearray, array.array, a ctypes structure, io.BytesIO and io.StringIO."""
-
-    class Point(ctypes.Structure):
-        _fields_ = [("x", ctypes.c_int), ("y", ctypes.c_int)]
-
-    raw, numbers, point, stream = bytearray(4), array.array("i", [0, 0]), Point(1, 2), io.BytesIO()
-    log = io.StringIO()
-
-    def transform(index: int) -> Any:
-        raw[index % 4] += 1
-        numbers[0] += index
-        numbers.append(index)
-        point.x += 1
-        stream.write(b"x")
-        log.write(f"{index} ")
-        return list(raw), numbers[0], len(numbers), point.x, stream.tell(), log.getvalue()
-
-    return Setting(Transformed(transform), after_epoch=log.getvalue)
-
-
-@MEMORY.program
-def a_memoryview() -> Any:
-    """Writes to an array and through a memoryview of it."""
-    values = np.zeros(4, np.uint8)
-    view = memoryview(values)
-
-    def transform(index: int) -> Any:
-        view[index % 4] = index
-        values[0] += 1
-        return bytes(view), values.copy()
-
-    return Transformed(transform)
-
-
-@MEMORY.program
-def an_image_that_is_held() -> Any:
-    """Draws a point on a PIL image in every sample."""
-    image = Image.new("RGB", (4, 4))
-
-    def transform(index: int) -> Any:
-        image.putpixel((index % 4, 0), (index, 0, 0))
-        return np.asarray(image)[0].copy()
-
-    return Setting(Transformed(transform), after_epoch=lambda: np.asarray(image))

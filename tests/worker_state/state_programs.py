@@ -1,15 +1,15 @@
-"""Programs that keep state between samples: counters, caches and buffers on objects, in slots and in closures."""
+"""Programs that keep state between samples, on objects that the data set, collate_fn and worker_init_fn share."""
 
 from __future__ import annotations
 
-import collections
+import functools
 import threading
-import types
 from typing import Any
 
 import torch
 from numbered import Numbered
 from program import Chapter, Setting, Transformed
+from torch.utils.data import get_worker_info
 
 STATE = Chapter()
 
@@ -28,186 +28,6 @@ def two_closures_on_one_variable() -> Any:
         return torch.utils.data.default_collate(samples), total
 
     return Setting(Transformed(write), {"collate_fn": read}, after_epoch=lambda: total)
-
-
-@STATE.program
-def containers_of_other_types() -> Any:
-    """Uses defaultdict, Counter, OrderedDict and a bytearray."""
-    groups: Any = collections.defaultdict(list)
-    counter: Any = collections.Counter("a")
-    order: Any = collections.OrderedDict(a=1, b=2, c=3)
-    raw = bytearray(b"\x00\x01\x02")
-
-    def transform(index: int) -> Any:
-        groups[index % 3].append(index)
-        counter["abc"[index % 3]] += 1
-        order.move_to_end("abc"[index % 3])
-        raw[index % 3] += 1
-        return len(groups[index % 3]), counter.most_common(1)[0][1], "".join(order), list(raw)
-
-    return Setting(Transformed(transform), after_epoch=lambda: (dict(groups), dict(counter), list(order), bytes(raw)))
-
-
-@STATE.program
-def derived_containers() -> Any:
-    """Classes derived from list, dict, set and deque, with attributes."""
-
-    class Items(list):  # type: ignore[type-arg]
-        total = 0
-
-        def append(self, item: Any) -> None:
-            self.total += item
-            super().append(item)
-
-    class Table(dict):  # type: ignore[type-arg]
-        misses = 0
-
-        def __missing__(self, key: Any) -> int:
-            self.misses += 1
-            self[key] = self.misses
-            return self.misses
-
-    class Seen(set):  # type: ignore[type-arg]
-        __slots__ = ("last",)
-
-    class Recent(collections.deque):  # type: ignore[type-arg]
-        pass
-
-    items, table, seen, recent = Items([1]), Table(), Seen(), Recent([0], 3)
-    seen.last = 0  # type: ignore[attr-defined]
-
-    def transform(index: int) -> Any:
-        items.append(index)
-        recent.appendleft(index)
-        seen.add(index % 6)
-        previous, seen.last = seen.last, index  # type: ignore[attr-defined]
-        return items.total, len(items), table[index % 4], table.misses, len(seen), previous, str(list(recent))
-
-    return Transformed(transform)
-
-
-@STATE.program
-def slots() -> Any:
-    """Uses a class that has slots and no __dict__, and one that has both."""
-
-    class Slotted:
-        __slots__ = ("calls", "unset")
-
-        def __init__(self) -> None:
-            self.calls = 0
-
-    class Both(Slotted):
-        def __init__(self) -> None:
-            super().__init__()
-            self.extra: list[int] = []
-
-    slotted, both = Slotted(), Both()
-
-    def transform(index: int) -> Any:
-        slotted.calls += 1
-        both.calls += index
-        both.extra.append(index)
-        return slotted.calls, both.calls, len(both.extra), hasattr(both, "unset")
-
-    return Transformed(transform)
-
-
-@STATE.program
-def a_named_tuple_with_a_list() -> Any:
-    """Uses a tuple that leads to a list."""
-
-    class Pair(tuple):  # type: ignore[type-arg]
-        __slots__ = ()
-
-    Point = collections.namedtuple("Point", "seen, name")
-    point, pair = Point([], "a"), Pair(([], {}))
-
-    def transform(index: int) -> Any:
-        point.seen.append(index)
-        pair[0].append(index)
-        pair[1][index] = len(pair[0])
-        return len(point.seen), sum(pair[1].values())
-
-    return Transformed(transform)
-
-
-@STATE.program
-def a_namespace() -> Any:
-    """Uses types.SimpleNamespace, as configurations do."""
-    config = types.SimpleNamespace(step=0, inner=types.SimpleNamespace(values=[0]))
-
-    def transform(index: int) -> Any:
-        config.step += 1
-        config.inner.values[0] += index
-        return config.step, config.inner.values[0]
-
-    return Setting(Transformed(transform), after_epoch=lambda: (config.step, config.inner.values))
-
-
-@STATE.program
-def iterators_over_containers() -> Any:
-    """Uses iter() of a list, a range, a reversed list and zip()."""
-    numbers = iter([*range(100)])
-    steps = iter(range(0, 1000, 3))
-    back = reversed([*range(100)])
-    pairs = zip([*range(100)], [*range(100, 200)], strict=True)
-    return Transformed(lambda _: (next(numbers), next(steps), next(back), next(pairs)))
-
-
-@STATE.program
-def a_recursive_structure() -> Any:
-    """Uses a list that contains itself and a dict that contains the list."""
-    ring: list[Any] = [0]
-    ring.append(ring)
-    table = {"ring": ring}
-
-    def transform(index: int) -> Any:
-        ring[1][1][0] += index
-        return table["ring"][0], ring[1] is ring, table["ring"] is ring
-
-    return Transformed(transform)
-
-
-@STATE.program
-def a_dict_keyed_by_objects() -> Any:
-    """Uses a dict whose keys are compared by identity, and looks them up by the same objects."""
-
-    class Key:
-        pass
-
-    keys = [Key() for _ in range(4)]
-    counts = dict.fromkeys(keys, 0)
-
-    def transform(index: int) -> Any:
-        counts[keys[index % 4]] += 1
-        return list(counts.values())
-
-    return Setting(Transformed(transform), after_epoch=lambda: list(counts.values()))
-
-
-@STATE.program
-def a_set_of_objects() -> Any:
-    """Objects that are found in a set by their own hash."""
-
-    class Word:
-        def __init__(self, text: str) -> None:
-            self.text, self.count = text, 0
-
-        def __hash__(self) -> int:
-            return hash(self.text)
-
-        def __eq__(self, other: object) -> bool:
-            return isinstance(other, Word) and other.text == self.text
-
-    words = [Word(letter) for letter in "abc"]
-    known = set(words)
-
-    def transform(index: int) -> Any:
-        word = words[index % 3]
-        word.count += 1
-        return word in known, max(other.count for other in known)
-
-    return Transformed(transform)
 
 
 @STATE.program
@@ -274,3 +94,61 @@ def an_error_now_and_then() -> Any:
             return index, self.calls
 
     return Data()
+
+
+@STATE.program
+def the_worker_infos_dataset() -> Any:
+    """Checks that get_worker_info().dataset is the dataset asked for samples, and the owner of its transform."""
+
+    class Data(Numbered):
+        def sample(self, index: int) -> Any:
+            info = get_worker_info()
+            return index, info is None or info.dataset is self, -1 if info is None else info.id
+
+    return Data()
+
+
+@STATE.program
+def one_list_by_three_names() -> Any:
+    """Uses a list that dataset, transform and collate_fn hold."""
+    seen: list[int] = []
+
+    class Data(Numbered):
+        def __init__(self) -> None:
+            super().__init__()
+            self.seen, self.step = seen, functools.partial(list.append, seen)
+
+        def sample(self, index: int) -> Any:
+            self.step(index)
+            return index, len(self.seen)
+
+    data = Data()
+    collate = functools.partial(lambda seen, samples: (samples, list(seen)), seen)
+    return Setting(data, {"collate_fn": collate}, after_epoch=lambda: seen)
+
+
+@STATE.program
+def the_loaders_functions_are_methods_of_the_dataset() -> Any:
+    """Uses dataset.collate, which reads what samples have left, and worker_init_fn=dataset.begin."""
+
+    class Data(Numbered):
+        offset = 0
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.lengths: list[int] = []
+
+        def begin(self, worker_id: int) -> None:
+            self.offset = 100 * (worker_id + 1)
+
+        def sample(self, index: int) -> Any:
+            self.lengths.append(index % 5)
+            return index + self.offset
+
+        def collate(self, samples: list[int]) -> Any:
+            lengths, self.lengths = self.lengths, []
+            return samples, lengths
+
+    data = Data()
+    arguments = {"collate_fn": data.collate, "worker_init_fn": data.begin}
+    return Setting(data, arguments, after_epoch=lambda: (data.lengths, data.offset))

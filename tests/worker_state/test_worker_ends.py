@@ -3,34 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import threading
-import weakref
 from typing import Any
 
 import pytest
 from both_loaders import Threads
 from numbered import Numbered
-
-copies: list[weakref.ref[Any]] = []
-
-
-class Remembered(Numbered):
-    """Tells which copy is asked."""
-
-    def sample(self, index: int) -> Any:
-        copies.append(weakref.ref(self))
-        return index
-
-
-def test_copies_end_with_the_threads_though_the_iterator_is_kept() -> None:
-    iterator = iter(Threads(Remembered(), num_workers=2))
-    assert list(iterator)
-    for worker in iterator._workers:
-        worker.join(10)
-    gc.collect()
-    assert copies
-    assert not any(copy() is not None for copy in copies)
 
 
 def test_an_iterator_is_there_before_worker_init_fn_is_done() -> None:
@@ -40,7 +18,7 @@ def test_an_iterator_is_there_before_worker_init_fn_is_done() -> None:
     def wait(_worker_id: int) -> None:
         waited.append(is_made.wait(10))
 
-    iterator = iter(Threads(Numbered(), num_workers=2, worker_init_fn=wait, copy=False))
+    iterator = iter(Threads(Numbered(), num_workers=2, worker_init_fn=wait))
     is_made.set()
     assert list(iterator)
     assert waited == [True, True]

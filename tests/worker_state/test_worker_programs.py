@@ -1,4 +1,4 @@
-"""Users' programs give the same with fastload's threads as with torch's forked workers, to the byte."""
+"""Users' programs give the same with fastload's workers as with torch's forked workers, to the byte."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ import pytest
 from both_loaders import Threads
 from program import NUM_EPOCHS, Program, Setting, Transformed, difference, run
 from python_part_loader import torch_loader
-from worker_programs import CHAPTERS, DEVIATIONS, DEVIATIONS_OF_PERSISTENT, PROGRAMS, chosen
+from worker_programs import CHAPTERS, DEVIATIONS_OF_PERSISTENT, OF_THREADS, PROGRAMS, chosen
 
 import fastload
 
 pytestmark = pytest.mark.filterwarnings("ignore")
+
+Processes = functools.partial(fastload.DataLoader, workers="processes")
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "2 workers": {"num_workers": 2},
@@ -45,27 +47,31 @@ def differences(programs: list[Program], arguments: str, run_again: Callable[[Pr
     return found
 
 
-def fastloads(arguments: str, kind: Any = fastload.DataLoader) -> Callable[[Program], dict[str, Any]]:
+def fastloads(arguments: str, kind: Any = Processes) -> Callable[[Program], dict[str, Any]]:
     return lambda program: run(kind, program, **ARGUMENTS[arguments])
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_programs_give_the_batches_of_torchs_workers(chapter: str) -> None:
-    programs = chosen(chapter)
-    assert differences(programs, "2 workers", fastloads("2 workers")) == []
+    for kind in kinds_of(chapter):
+        assert differences(chosen(chapter), "2 workers", fastloads("2 workers", kind)) == []
+
+
+def kinds_of(chapter: str) -> list[Any]:
+    return [Processes, Threads] if chapter in OF_THREADS else [Processes]
 
 
 def assert_torchs(name: str, arguments: str) -> None:
     """Asserts that a program gives what it gives with torch's workers, without a warning. Skips missing packages."""
     for package in PROGRAMS[name].needs:
         pytest.importorskip(package)
-    is_persistent = ARGUMENTS[arguments].get("persistent_workers", False)
-    known = DEVIATIONS | (DEVIATIONS_OF_PERSISTENT if is_persistent else {})
-    if name in known and ARGUMENTS[arguments]["num_workers"]:
-        pytest.skip(known[name])
+    if name in DEVIATIONS_OF_PERSISTENT and ARGUMENTS[arguments].get("persistent_workers", False):
+        pytest.skip(DEVIATIONS_OF_PERSISTENT[name])
+    (chapter,) = [chapter for chapter, programs in CHAPTERS.items() if name in programs]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        assert differences([PROGRAMS[name]], arguments, fastloads(arguments)) == []
+        for kind in kinds_of(chapter):
+            assert differences([PROGRAMS[name]], arguments, fastloads(arguments, kind)) == []
     assert [str(warning.message) for warning in caught if "fastload" in str(warning.message)] == []
 
 
@@ -90,22 +96,17 @@ def test_a_program_gives_the_batches_of_torchs_workers(name: str, arguments: str
     assert_torchs(name, arguments)
 
 
-@pytest.mark.parametrize("name", DEVIATIONS)
-def test_what_is_told_to_be_otherwise_than_with_torch_is_so(name: str) -> None:
-    """A program that is no longer otherwise is to lose its row."""
-    assert len(differences([PROGRAMS[name]], "2 workers", fastloads("2 workers", Threads))) == 1
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DEVIATIONS_OF_PERSISTENT)
 def test_what_is_told_to_be_otherwise_of_persistent_workers_is_so(name: str) -> None:
+    """A program that is no longer otherwise is to lose its row."""
     arguments = "2 persistent workers"
-    assert len(differences([PROGRAMS[name]], arguments, fastloads(arguments, Threads))) == 1
+    assert len(differences([PROGRAMS[name]], arguments, fastloads(arguments))) == 1
 
 
 def test_there_are_programs_of_every_kind_and_each_says_what_it_depends_on() -> None:
-    assert len(PROGRAMS) == sum(map(len, CHAPTERS.values())) >= 98
-    assert sum(len(chosen(chapter)) for chapter in CHAPTERS) >= 75
+    assert len(PROGRAMS) == sum(map(len, CHAPTERS.values())) >= 88
+    assert sum(len(chosen(chapter)) for chapter in CHAPTERS) >= 48
     assert all(program.about and "\n" not in program.about for program in PROGRAMS.values())
 
 

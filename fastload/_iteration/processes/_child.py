@@ -41,16 +41,16 @@ from fastload._iteration.threads._fetcher import FetchPlan
 from fastload._iteration.threads._resume_point import ResumePoint
 from fastload._iteration.threads._task import Task
 from fastload._iteration.threads._worker import Worker, WorkerPlan
-from fastload._iteration.threads._worker_draws import WorkerDraws, WorkerStart
+from fastload._iteration.threads._worker_draws import WorkerStart
 from fastload._process import _worker_process
 from fastload._workers._collate_memory import CollateMemory
 from fastload._workers._generators import WorkerGenerators
 from fastload._workers._places import HeldGenerators
-from fastload._workers._random_stream import RandomStream, SampleStream
+from fastload._workers._random_stream import RandomStream
 from fastload._workers._seeding import seed_numpy
 from fastload._workers._torch_globals import set_worker_globals
+from fastload._workers._user_code import NAMES, UserCode
 from fastload._workers._worker_error import WorkerFailure
-from fastload._workers._worker_objects import NAMES, UserCode, WorkerObjects
 
 # How often a worker without work looks whether its parent still lives.
 _WATCH_SECONDS = 2.0
@@ -119,25 +119,19 @@ class ProcessWorker(Worker):
         memory: SlotMemory,
         should_stop: Callable[[], bool],
     ) -> None:
-        self._held = held
-        super().__init__(plan, number, WorkerObjects(code, None), should_stop, memory)
+        super().__init__(plan, number, code, held, should_stop, memory)
         worker._worker_info = self.globals.info
         set_worker_globals(self.globals)
 
     def _new_generators(self, base_seed: int, number: int) -> WorkerGenerators:
         return ProcessGenerators(base_seed, number)
 
-    def _new_draws(self) -> WorkerDraws:
-        return WorkerDraws(self.generators, self._own, keeps_held=True, held=self._held)
-
     def _enter(self, until_end: contextlib.ExitStack) -> None:
         if self._plan.fetch.native_images:
             decode_natively(self._images)  # in all threads that the user's code may have
 
     def _make_stream(self) -> RandomStream:
-        if self._plan.fetch.rng == "sample":
-            return SampleStream(self._plan.fetch.naming, self.generators, self._held.generators)
-        return RandomStream(None)
+        return super()._make_stream() if self._plan.fetch.rng == "sample" else RandomStream(None)
 
     def _goes_on_after(self, error: BaseException) -> bool:
         return isinstance(error, Exception)
@@ -214,7 +208,7 @@ class _Process:
         plan = self._plan
         cache = self._cache = plan.make_cache()
         worker_plan = WorkerPlan(
-            fetch=plan.make_fetch_plan(counters=self._counters, lock=None, cache=cache.native),
+            fetch=plan.make_fetch_plan(counters=self._counters, cache=cache.native),
             num_workers=plan.num_workers,
             base_seed=plan.base_seed,
             pin=None,
@@ -224,7 +218,7 @@ class _Process:
             is_in_order=plan.is_in_order,
             resume_point=plan.resume_point,
         )
-        code = plan.code.of_worker(cache=cache.native, lock=None)
+        code = plan.code.of_worker(cache=cache.native)
         held = plan.held or HeldGenerators(code.roots, NAMES)
         of_process = ProcessWorker(worker_plan, self._number, code, held, self._memory, self._should_stop)
         with contextlib.ExitStack() as until_end:

@@ -19,7 +19,7 @@ from fastload._iteration.threads._resume_point import resume_points
 from fastload._iteration.threads._thread_plan import ThreadPlan
 from fastload._iteration.threads._worker_group import WorkerGroup
 from fastload._workers._places import HeldGenerators
-from fastload._workers._worker_objects import NAMES
+from fastload._workers._user_code import NAMES
 
 
 class ProcessMaker(WorkerMaker):

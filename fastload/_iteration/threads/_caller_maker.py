@@ -26,9 +26,9 @@ from fastload._process._interrupts import is_interrupt
 from fastload._resume._generators import ProgramReplay
 from fastload._workers._exchanges import exchanged
 from fastload._workers._generators import WorkerGenerators
-from fastload._workers._objects import held_generators
+from fastload._workers._places import HeldGenerators
 from fastload._workers._random_stream import RandomKey, RandomStream, SampleStream
-from fastload._workers._worker_objects import WorkerObjects
+from fastload._workers._user_code import NAMES
 
 
 class _Program:
@@ -75,12 +75,13 @@ class CallerMaker:
         if resume_point is not None and plan.rng == "torch":
             # Batches that are made again draw here what they drew from the program's generators before.
             self._replaying = ProgramReplay(resume_point.saved.generators).drawing
-        draws = self._draws_of(plan, resume_point) if plan.has_states else None  # may restore generators
+        held = HeldGenerators(plan.code.roots, NAMES) if plan.has_states or plan.rng == "sample" else None
+        draws = self._draws_of(plan, held, resume_point) if plan.has_states else None  # may restore generators
         stream: RandomStream
-        if self._generators is None:
+        if self._generators is None or held is None:
             stream = RandomStream(None)
         else:
-            stream = SampleStream(plan.fetch.naming, self._generators, held_generators(tuple(plan.code)))
+            stream = SampleStream(plan.fetch.naming, self._generators, held.seedable)
         self._fetcher = make_fetcher(plan.fetch, stream, plan.code)
         self._position = None if draws is None else WorkerPosition(draws, self._fetcher, self._replaying)
         self._start: GeneratorSnapshot | None = None  # the position at which the epoch began, if it is known
@@ -92,11 +93,9 @@ class CallerMaker:
             with self._drawing():
                 self._position.restore(self._key, 0, resume_point)
 
-    def _draws_of(self, plan: ThreadPlan, resume_point: ResumePoint | None) -> WorkerDraws:
+    def _draws_of(self, plan: ThreadPlan, held: HeldGenerators | None, resume_point: ResumePoint | None) -> WorkerDraws:
         is_program = self._generators is None
-        draws = WorkerDraws(
-            self._generators or _Program(), WorkerObjects(plan.code, None), keeps_held=True, is_program=is_program
-        )
+        draws = WorkerDraws(self._generators or _Program(), plan.code, held, is_program=is_program)
         if resume_point is None:
             draws.begin(None, "")
         else:

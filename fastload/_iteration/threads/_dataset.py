@@ -11,11 +11,11 @@ from typing import Any
 from torch.utils.data import IterableDataset, Subset
 
 from fastload._images._array_dataset import ArrayDataset, holds_array, innermost
-from fastload._iteration.threads._fetcher import NO_LOCK, BatchFetcher, EndOfStreamError, FetchPlan, silent_end
+from fastload._iteration.threads._fetcher import BatchFetcher, EndOfStreamError, FetchPlan, silent_end
 from fastload._quarantine._failure import Account
 from fastload._resume._user_state import UserState, asked, is_stateful, loaded
 from fastload._workers._random_stream import RandomKey, RandomStream
-from fastload._workers._worker_objects import UserCode
+from fastload._workers._user_code import UserCode
 
 
 def make_fetcher(plan: FetchPlan, stream: RandomStream, code: UserCode, worker_id: int = 0) -> BatchFetcher:
@@ -34,8 +34,6 @@ class MapFetcher(BatchFetcher):
         super().__init__(plan, stream, code)
         self._is_stateful = is_stateful(code.dataset)
         self._dataset = code.dataset if code.samples is None else code.samples
-        # Samples that fastload makes lock the user's code, and count, by themselves.
-        self._lock = plan.lock if code.samples is None else None
         # A dataset with __getitems__ is asked for all samples of a batch at once. torch's Subset only passes the call
         # on, so the dataset inside it decides.
         self._takes_whole_batches = bool(getattr(innermost(self._dataset), "__getitems__", None))
@@ -89,7 +87,7 @@ class MapFetcher(BatchFetcher):
         if guard is not None:
             return guard.batch(self._numbered(indices, key, is_abandoned), load)
         dataset = self._dataset if self._array is None else self._array.natively()
-        if self._lock is not None or self._stream.begins_with_sample:
+        if self._stream.begins_with_sample:
             return [self._load(dataset, index, key) for index in self._numbered(indices, key, is_abandoned)]
         return self._load_each(dataset, indices, is_abandoned)
 
@@ -102,7 +100,7 @@ class MapFetcher(BatchFetcher):
     def _load(self, dataset: Any, index: Any, key: RandomKey) -> Any:
         self._stream.begin_sample(key, index, self._number)
         try:
-            with self._lock or NO_LOCK, self._stream.mode():
+            with self._stream.mode():
                 sample = dataset[index]
         except StopIteration as error:
             raise silent_end(f"dataset[{index!r}]") from error
@@ -125,7 +123,7 @@ class MapFetcher(BatchFetcher):
     def _load_all(self, indices: Any, key: RandomKey) -> Any:
         self._stream.begin_batch(key, indices)
         try:
-            with self._lock or NO_LOCK, self._stream.mode():
+            with self._stream.mode():
                 samples = self._dataset.__getitems__(indices)
         except StopIteration as error:
             raise silent_end(f"dataset.__getitems__({indices!r})") from error
@@ -172,7 +170,7 @@ class IterableFetcher(BatchFetcher):
         """Asks the dataset for an iterator; fetch() calls this if the iterator of `epoch` is still missing."""
         self._stream.begin_sample(key, self._worker_id)
         try:
-            with self._asking():
+            with self._stream.mode():
                 self._items = iter(self._code.dataset)
         except StopIteration as error:
             raise silent_end("iter(dataset)") from error
@@ -207,7 +205,7 @@ class IterableFetcher(BatchFetcher):
 
     def load_iterator(self, user: UserState, field: str) -> None:
         if self._problem is None:
-            with self._asking():
+            with self._stream.mode():
                 loaded(self._items, user.iterator, f"{field}fetcher_state.dataset_iter_state")
         self._has_ended = user.has_ended
 
@@ -228,7 +226,7 @@ class IterableFetcher(BatchFetcher):
 
     def _next(self) -> Any:
         try:
-            with self._plan.lock or NO_LOCK, self._stream.mode():
+            with self._stream.mode():
                 item = next(self._items)
         except StopIteration:
             self._has_ended = True

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import operator
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -22,9 +20,7 @@ from fastload._quarantine._failure import Account
 from fastload._quarantine._guard import SampleGuard
 from fastload._resume._user_state import UserState, loaded
 from fastload._workers._random_stream import RandomKey, RandomStream, SampleNaming
-from fastload._workers._worker_objects import UserCode
-
-NO_LOCK = contextlib.nullcontext()
+from fastload._workers._user_code import UserCode
 
 
 class EndOfStreamError(Exception):
@@ -43,7 +39,6 @@ class FetchPlan:
         rng: "torch": each worker draws as torch's would; "sample": draws depend on the sample alone.
         naming: The names of the samples for rng="sample".
         counters: The counters to add to.
-        lock: Held while the dataset is asked; None: several threads may ask it at once.
         make_guard: Makes a worker's guard, which replaces bad samples or leaves them out; None: a bad sample raises.
         native_images: Whether JPEG files that the user's code opens with Pillow in a worker are decoded natively.
         cache: Cache of these images; None: none is kept.
@@ -54,7 +49,6 @@ class FetchPlan:
     rng: str
     naming: SampleNaming
     counters: ThreadCounters
-    lock: AbstractContextManager[Any] | None
     make_guard: Callable[[], SampleGuard] | None
     native_images: bool
     cache: _native.DecodeCache | None
@@ -91,7 +85,7 @@ class BatchFetcher(ABC):
     def user_state(self) -> UserState:
         """Returns the states of the data set and its iterator, or the error that they raised."""
         try:
-            with self._asking():
+            with self._stream.mode():
                 return self._states()
         except StateError as error:
             return UserState(problem=error)
@@ -102,7 +96,7 @@ class BatchFetcher(ABC):
 
     def load_dataset(self, state: Any, field: str) -> None:
         """Loads `state` into the data set; `field` is the prefix of the state's keys. Raises StateError."""
-        with self._asking():
+        with self._stream.mode():
             loaded(self._code.dataset, state, f"{field}dataset_state")
 
     @abstractmethod
@@ -132,12 +126,6 @@ class BatchFetcher(ABC):
     @abstractmethod
     def take_account(self) -> Account | None:
         """Returns the account of the samples since the last call; None: bad samples are not replaced or left out."""
-
-    @contextlib.contextmanager
-    def _asking(self) -> Iterator[None]:
-        """Holds the lock and sets the random stream while code of the data set runs."""
-        with self._plan.lock or NO_LOCK, self._stream.mode():
-            yield
 
     def _add_counts(self, begin: float) -> None:
         """Adds the samples that were loaded since the time `begin` to the counters."""

@@ -22,7 +22,8 @@ from fastload._iteration.threads._thread_plan import ThreadPlan
 from fastload._iteration.threads._worker import WorkerPlan, setter_of_current_device
 from fastload._iteration.threads._worker_group import WorkerGroup
 from fastload._workers._collate_memory import CollateMemory
-from fastload._workers._worker_objects import make_worker_objects
+from fastload._workers._places import HeldGenerators
+from fastload._workers._user_code import NAMES
 
 
 class WorkerMaker:
@@ -70,11 +71,13 @@ class WorkerMaker:
             is_in_order=plan.is_ordered,
             resume_point=resume_points(setup.resumed, setup.num_threads),
         )
-        is_copied = setup.settings.copy
-        if is_copied:
-            self._loader_threads.look_at_globals(plan.code)
-        objects = make_worker_objects(plan.code, setup.num_threads, copied=is_copied)
-        return ThreadGroup(worker_plan, objects, in_order=setup.is_in_order, max_batches=setup.max_batches)
+        return ThreadGroup(
+            worker_plan, plan.code, self._held(), in_order=setup.is_in_order, max_batches=setup.max_batches
+        )
+
+    def _held(self) -> HeldGenerators | None:
+        """Returns the generators that the user's objects hold; None: several threads draw from them."""
+        return HeldGenerators(self._plan.code.roots, NAMES) if self._setup.num_threads == 1 else None
 
     def begin_epoch(self, start: EpochStart) -> None:
         setup, resumed = self._setup, start.resumed

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import operator
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -33,7 +31,6 @@ from fastload.transforms._tensor_part import tensor_of
 
 # Transforms of torchvision that call the user's code, which may look at an image's EXIF data.
 _CALLING_OTHERS = ("Compose", "Lambda", "RandomApply", "RandomChoice", "RandomOrder")
-_NO_LOCK = contextlib.nullcontext()
 _Result = TypeVar("_Result")
 # Called with the descriptor of a directory, or None, and a path in it.
 _Open = Callable[[int | None, bytes], _Result]
@@ -71,7 +68,6 @@ class NativeSamples:
         python_part: The user's transforms that follow, in calling order.
         transform: All transforms of a sample.
         target_transform: The transform of its label; None: none.
-        lock: Held while these run; None: several threads may run them at once.
         cache: Cache of decoded images; None: none is kept.
     """
 
@@ -79,7 +75,6 @@ class NativeSamples:
     python_part: tuple[Callable[[Any], Any], ...]
     transform: Any
     target_transform: Callable[[Any], Any] | None
-    lock: AbstractContextManager[Any] | None
     cache: _native.DecodeCache | None
     _counts: _Counts = field(default_factory=_Counts, init=False)
     # The reason why Pillow decoded the last image or has to; None: it was decoded natively.
@@ -148,10 +143,9 @@ class NativeSamples:
             image, steps = self._opened(file, index), PythonPart([self.transform])
         begin = time.perf_counter()
         try:
-            with self.lock or _NO_LOCK:
-                image = steps.run(image)
-                label: Any = self.plan.source.table.label(file)
-                return image, label if self.target_transform is None else self.target_transform(label)
+            image = steps.run(image)
+            label: Any = self.plan.source.table.label(file)
+            return image, label if self.target_transform is None else self.target_transform(label)
         except Exception as error:
             if is_interrupt(error):
                 raise

@@ -16,8 +16,9 @@ from fastload._iteration.threads._worker_draws import WorkerStart
 from fastload._iteration.threads._worker_group import WorkerGroup
 from fastload._process._exit import EXIT_JOIN_SECONDS, join_threads, start_threads
 from fastload._workers._inherited import ThreadState, without_inference
+from fastload._workers._places import HeldGenerators
 from fastload._workers._random_stream import RandomKey
-from fastload._workers._worker_objects import WorkerObjects
+from fastload._workers._user_code import UserCode
 
 # Note [no locks between threads]
 # Finalizers run in any thread at any allocation, so a finalizer that waits for a lock may wait for its own thread.
@@ -30,10 +31,13 @@ class ThreadGroup(WorkerGroup):
 
     Args:
         plan: The settings and objects that the workers share.
-        objects: The objects of each worker.
+        code: The user's objects, which all workers share.
+        held: The generators that these hold; None: several workers draw from them.
     """
 
-    def __init__(self, plan: WorkerPlan, objects: list[WorkerObjects], *, in_order: bool, max_batches: int) -> None:
+    def __init__(
+        self, plan: WorkerPlan, code: UserCode, held: HeldGenerators | None, *, in_order: bool, max_batches: int
+    ) -> None:
         super().__init__(plan.num_workers, plan.order, in_order=in_order, max_batches=max_batches)
         stop = StopSignal(plan.num_workers)
         self.end_calls = stop.end_calls
@@ -42,7 +46,9 @@ class ThreadGroup(WorkerGroup):
         self._thread_state = ThreadState()
         self._ready: queue.SimpleQueue[None] = queue.SimpleQueue()
         report_ready = functools.partial(self._ready.put, None)
-        self._workers = [Worker(plan, number, own, stop.is_abandoned) for number, own in enumerate(objects)]
+        self._workers = [
+            Worker(plan, number, code.of_worker(), held, stop.is_abandoned) for number in range(plan.num_workers)
+        ]
         self.threads = [WorkerThread(stop, worker, self._thread_state, report_ready) for worker in self._workers]
 
     def start(self) -> None:

@@ -12,7 +12,7 @@ from fastload._iteration._saved_state import Way
 from fastload._iteration._setup import LoaderSetup
 from fastload._iteration.threads._fetcher import FetchPlan
 from fastload._resume._user_state import is_stateful
-from fastload._workers._worker_objects import UserCode
+from fastload._workers._user_code import UserCode
 
 
 @dataclass(frozen=True)

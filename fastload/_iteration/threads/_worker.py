@@ -37,10 +37,11 @@ from fastload._workers._collate_memory import CollateMemory, WorkerMemory
 from fastload._workers._exchanges import exchanged
 from fastload._workers._generators import WorkerGenerators
 from fastload._workers._inherited import ThreadState, own_context
+from fastload._workers._places import HeldGenerators
 from fastload._workers._random_stream import RandomStream, SampleStream
 from fastload._workers._torch_globals import WorkerGlobals, set_worker_globals
+from fastload._workers._user_code import UserCode
 from fastload._workers._worker_error import WorkerFailure
-from fastload._workers._worker_objects import WorkerObjects
 from fastload._workers._working_directory import keep_working_directory
 
 # Note [references between threads and workers]
@@ -48,9 +49,7 @@ from fastload._workers._working_directory import keep_working_directory
 # loader whose iterator is persistent. Objects that live as long as the threads (the threads themselves, the iterator's
 # finalizer, the handler at exit) must not refer to that code, or the iterator would never be collected and the threads
 # would never end. So a group keeps its threads and its workers separately. A thread keeps its worker only while the
-# worker makes a batch or has to begin an epoch; otherwise it keeps only the StopSignal, as the finalizer does. The
-# thread also keeps the copies of the user's objects: they do not refer to the iterator, and must end in the thread that
-# used them, as an sqlite connection must.
+# worker makes a batch or has to begin an epoch; otherwise it keeps only the StopSignal, as the finalizer does.
 
 
 @dataclass(frozen=True)
@@ -116,7 +115,8 @@ class Worker:
     Args:
         plan: The settings and objects that all workers share.
         number: From 0.
-        own: The worker's objects, and the generators that they hold.
+        code: The user's objects.
+        held: The generators that these hold; None: several worker threads draw from them.
         is_abandoned: Returns whether the worker's batches are not wanted any more.
         memory: The memory of its batches; None: its part of the plan's.
     """
@@ -125,7 +125,8 @@ class Worker:
         self,
         plan: WorkerPlan,
         number: int,
-        own: WorkerObjects,
+        code: UserCode,
+        held: HeldGenerators | None,
         is_abandoned: Callable[[], bool],
         memory: WorkerMemory | None = None,
     ) -> None:
@@ -133,17 +134,16 @@ class Worker:
         self.context = own_context()
         self.generators = self._new_generators(plan.base_seed, number)
         self._memory = memory or WorkerMemory(plan.memory)
-        self.globals = WorkerGlobals.of(
-            self.generators, plan.num_workers, dataset=own.code.dataset, memory=self._memory
-        )
+        self.globals = WorkerGlobals.of(self.generators, plan.num_workers, dataset=code.dataset, memory=self._memory)
         self.counters = plan.fetch.counters
         self.gil_watch = GilWatch(self.counters)
         self._plan = plan
-        self._own = own
+        self._code, self._held = code, held
+        self._fetcher: BatchFetcher | None = None  # None before worker_init_fn was called, and after the end
         self._is_group_ending = is_abandoned
         self._images = ImageTally()
         self._problem: WorkerFailure | None = None  # the reason why no batch can be made
-        self._draws = self._new_draws() if plan.is_in_order else None
+        self._draws = WorkerDraws(self.generators, code, held) if plan.is_in_order else None
         self._position: WorkerPosition | None = None
         self._state_error: StateError | None = None
 
@@ -151,9 +151,6 @@ class Worker:
 
     def _new_generators(self, base_seed: int, number: int) -> WorkerGenerators:
         return WorkerGenerators(base_seed, number)
-
-    def _new_draws(self) -> WorkerDraws:
-        return WorkerDraws(self.generators, self._own, keeps_held=self._own.is_copied)
 
     def _enter(self, until_end: contextlib.ExitStack) -> None:
         """Gives the worker's thread what a worker process has for itself."""
@@ -172,13 +169,11 @@ class Worker:
             if plan.fetch.native_images:
                 until_end.enter_context(keeping(plan.fetch.cache))
                 until_end.enter_context(batch_rows(BatchRows(self._memory.buffer)))
-            self._own.enter()
-            stream = self._make_stream()
-            code = self._own.code
+            stream, code = self._make_stream(), self._code
             if code.init_fn is not None:
                 with self.generators.entered(), stream.mode():
                     code.init_fn(self.number)
-            fetcher = self._own.fetcher = make_fetcher(plan.fetch, stream, code, self.number)
+            fetcher = self._fetcher = make_fetcher(plan.fetch, stream, code, self.number)
             if self._draws is not None:
                 if (resume_point := self._resume_point) is None:
                     self._draws.begin(None, "")
@@ -216,7 +211,7 @@ class Worker:
                 with self.generators.entered():
                     resume_point = self._resume_point if start.epoch == 1 else None
                     snapshot = self._position.begin_epoch(start.key, start.epoch, resume_point)
-                is_stateful = self._own.fetcher.is_stateful
+                is_stateful = self._fetcher is not None and self._fetcher.is_stateful
         except BaseException as error:
             if not self._goes_on_after(error):
                 raise
@@ -226,7 +221,8 @@ class Worker:
 
     def _make_stream(self) -> RandomStream:
         if self._plan.fetch.rng == "sample":
-            return SampleStream(self._plan.fetch.naming, self.generators, self._own.generators)
+            held = [] if self._held is None else self._held.seedable
+            return SampleStream(self._plan.fetch.naming, self.generators, held)
         return RandomStream(self.generators)
 
     def make(self, task: Task) -> None:
@@ -234,12 +230,13 @@ class Worker:
         if self._problem is not None:
             task.fail(self._problem)
             return
+        fetcher = self._fetcher
+        assert fetcher is not None, "prepare() has made it, or noted a problem"
         try:
             self._plan.order.enter()
             self._memory.begin_batch()
-            fetcher: BatchFetcher = self._own.fetcher
             try:
-                with self._own.watched(), self.generators.entered():
+                with self.generators.entered():
                     batch = fetcher.fetch(task.request.item, task.request.python_key, task.epoch, self._is_abandoned)
                     make_pixels(batch)
             finally:
@@ -255,7 +252,7 @@ class Worker:
         except BaseException as error:
             if not self._goes_on_after(error):
                 raise
-            failure, account = self._failure_of(error), self._own.fetcher.take_account()
+            failure, account = self._failure_of(error), fetcher.take_account()
             task.fail(failure, account=account, snapshot=self._snapshot_after(task))
             del failure
         finally:
@@ -272,15 +269,9 @@ class Worker:
             return self._position.after_end() if is_end else self._position.after_batch(is_asked=task.is_asked)
 
     def let_go(self) -> None:
-        """Ends the worker's objects. Call it last, in the thread."""
-        self._own.end()
-        self._position = None
+        """Drops the data set's iterator, in the thread that used it. Call it last."""
+        self._fetcher = self._position = None
         del self.globals  # get_worker_info() refers to the dataset
-
-    @property
-    def copies(self) -> WorkerObjects | None:
-        """The worker's copies of the user's objects; None: it works with the originals."""
-        return self._own if self._own.is_copied else None
 
     def _is_abandoned(self) -> bool:
         """Returns whether the batch is not wanted any more. Called between samples."""
@@ -289,7 +280,7 @@ class Worker:
 
 
 class WorkerThread(DaemonThread):
-    """Runs its worker's tasks, one after another, and ends the worker's objects when it ends.
+    """Runs its worker's tasks, one after another.
 
     Has the members of the processes in ``_workers`` of torch's iterators, as far as they apply to a thread.
 
@@ -305,7 +296,6 @@ class WorkerThread(DaemonThread):
         self._stop_signal = stop
         self._tasks = stop.tasks[worker.number]
         self._worker = weakref.ref(worker)
-        self._copies = worker.copies
         self._state = state
         self._counters = worker.counters
         self._gil_watch = worker.gil_watch
@@ -346,9 +336,6 @@ class WorkerThread(DaemonThread):
                     del task
                 self._call(Worker.let_go)
         finally:
-            if self._copies is not None:
-                self._copies.end()
-            self._copies = None
             self._lose_starts()
 
     def _call(self, method: Callable[..., None], *arguments: Any) -> None:

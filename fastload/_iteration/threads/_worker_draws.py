@@ -18,7 +18,7 @@ from fastload._resume._user_state import UserState
 from fastload._workers._places import HeldGenerators
 from fastload._workers._random_stream import RandomKey
 from fastload._workers._seeding import bit_generator_of
-from fastload._workers._worker_objects import NAMES, WorkerObjects
+from fastload._workers._user_code import NAMES, UserCode
 
 
 class GeneratorSnapshot(NamedTuple):
@@ -66,25 +66,18 @@ class WorkerDraws:
 
     Args:
         generators: The worker's three generators.
-        own: The worker's objects.
-        keeps_held: Whether the generators that these objects hold belong to the worker, too.
+        code: The user's objects.
+        held: The generators that these objects hold; None: several worker threads draw from them.
         is_program: Whether the three generators are the program's, which no state sets.
-        held: The generators that the objects hold, if they were looked for before.
     """
 
     def __init__(
-        self,
-        generators: Generators,
-        own: WorkerObjects,
-        *,
-        keeps_held: bool,
-        is_program: bool = False,
-        held: HeldGenerators | None = None,
+        self, generators: Generators, code: UserCode, held: HeldGenerators | None, *, is_program: bool = False
     ) -> None:
         self._generators = generators
-        self._own = own
-        self._keeps_held, self._is_program = keeps_held, is_program
+        self._code = code
         self._held = held
+        self._is_program = is_program
         self._has_looked_again = False
 
     @property
@@ -93,26 +86,22 @@ class WorkerDraws:
         return isinstance(bit_generator_of(self._generators.numpy), np.random.MT19937)
 
     def begin(self, saved: SavedWorker | None, field: str) -> None:
-        """Finds the held generators and restores all generators from `saved`.
+        """Finds the generators that worker_init_fn has made and restores all generators from `saved`.
 
         Call it after worker_init_fn; a loaded state overrides what worker_init_fn seeded.
 
         Raises:
             StateError: The worker has no such generator; the message names the field below `field`.
         """
-        code = self._own.code
-        may_hold = saved is not None or code.init_fn is not None or self._own.generators or not self._own.is_copied
-        if self._held is not None and code.init_fn is not None:
-            self._held.look_again(code.roots, NAMES)
-        elif self._keeps_held and may_hold and self._held is None:
-            self._held = HeldGenerators(code.roots, NAMES)
+        if self._held is not None and self._code.init_fn is not None:
+            self._held.look_again(self._code.roots, NAMES)
         if saved is None:
             return
         if saved.held and self._held is None:
             raise StateError(
                 f"{field}.held",
-                "belong to generators that each worker had a copy of, but with copy=False all workers share one",
-                "give the loader copy=True",
+                "belong to generators that each worker had for itself, but all worker threads share one data set",
+                'give the loader workers="processes"',
             )
         self.set(saved, field)
 
@@ -140,10 +129,8 @@ class WorkerDraws:
 
         After the first batch it searches the user's objects once more for generators that they hold.
         """
-        if is_after_batch and not self._has_looked_again and self._keeps_held:
-            if self._held is None:
-                self._held = HeldGenerators((), ())
-            self._held.find_more(self._own.code.roots, NAMES)
+        if self._held is not None and is_after_batch and not self._has_looked_again:
+            self._held.find_more(self._code.roots, NAMES)
             self._has_looked_again = True
         torch, python = self._generators.torch.get_state(), self._generators.random.getstate()
         numpy = state_of(self._generators.numpy) if self._knows_numpy else None

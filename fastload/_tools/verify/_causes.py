@@ -30,7 +30,7 @@ class Causes:
     def __init__(self, old: LoaderRunner, new: LoaderRunner) -> None:
         self._old = old
         self._new = new
-        self._shared = shared_by_threads(old) + shared_by_threads(new)
+        self._shared = shared_by_threads(old, new)
         self._loader_differences = loader_differences(old, new) + self._shared
         # torch's random numbers form one sequence: a sample that draws more or fewer of them changes all later samples.
         self._can_go_on_elsewhere = old.rng == new.rng == "torch"

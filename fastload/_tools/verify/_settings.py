@@ -12,13 +12,11 @@ from typing import Any
 
 import torch
 
-from fastload._loader._current import CurrentLoader
 from fastload._tools.verify._compare import fingerprint
 from fastload._tools.verify._findings import Finding
 from fastload._tools.verify._report import Stage
 from fastload._tools.verify._runner import LoaderRunner
 from fastload._tools.verify._sample_parts import SampleParts, flatten
-from fastload._workers._warnings import changed_by_name
 
 _CONVERSIONS = {"ToTensor", "PILToTensor", "ToImage", "ToDtype", "ConvertImageDtype", "ToPureTensor", "ToPILImage"}
 _GEOMETRY = re.compile(
@@ -53,15 +51,11 @@ def loader_differences(old: LoaderRunner, new: LoaderRunner) -> list[str]:
     return found
 
 
-def shared_by_threads(runner: LoaderRunner) -> list[str]:
-    """Lists what threads share, unlike processes, and what may change while samples are made; a clause each."""
-    if not runner.runs_python_in_threads:
+def shared_by_threads(*runners: LoaderRunner) -> list[str]:
+    """Returns, as clauses, why samples may depend on the threads that make them."""
+    if not any(runner.runs_python_in_threads for runner in runners):
         return []
-    code = CurrentLoader(runner.loader).arguments.code
-    clauses = [f"worker threads share {name}, which is found by name" for name in changed_by_name(code.roots)]
-    if not CurrentLoader(runner.loader).settings.copy:
-        clauses.append("copy=False: worker threads share what the data set, its transforms and collate_fn hold")
-    return clauses
+    return ["worker threads share what the data set, its transforms and collate_fn hold"]
 
 
 def _function_name(function: Any) -> str:
