@@ -37,7 +37,7 @@ def test_both_loaders_give_the_same_batches_of_every_pattern(data: Path, tmp_pat
     theirs = measure((pattern.make_for_torch or pattern.make)(files), "torch", 4, 1, pattern.num_loaders)
     ours = measure(pattern.make(files), "fastload", 4, 1, pattern.num_loaders)
     assert ours["sha256"] == theirs["sha256"]
-    is_native = name in ("preset-train", "preset-eval", "cifar", "mnist")
+    is_native = name in ("preset-train", "preset-eval")
     assert ours["processes"] == (1 if is_native else 1 + pattern.num_loaders)
     assert ours["images_decoded_natively"] == ours["images_decoded"]
     assert (ours["images_decoded"] > 0) == (name not in ("arrays", "cifar", "imread", "mnist"))
