@@ -11,7 +11,13 @@ import torch
 
 from fastload._iteration._maker import Request
 from fastload._iteration.threads._task import Task
-from fastload._iteration.threads._worker import StopSignal, Worker, WorkerPlan, WorkerThread, num_threads_is_of_thread
+from fastload._iteration.threads._worker import (
+    StopSignal,
+    ThreadWorker,
+    WorkerPlan,
+    WorkerThread,
+    num_threads_is_of_thread,
+)
 from fastload._iteration.threads._worker_draws import WorkerStart
 from fastload._iteration.threads._worker_group import WorkerGroup
 from fastload._process._exit import EXIT_JOIN_SECONDS, join_threads, start_threads
@@ -46,9 +52,7 @@ class ThreadGroup(WorkerGroup):
         self._thread_state = ThreadState()
         self._ready: queue.SimpleQueue[None] = queue.SimpleQueue()
         report_ready = functools.partial(self._ready.put, None)
-        self._workers = [
-            Worker(plan, number, code.of_worker(), held, stop.is_abandoned) for number in range(plan.num_workers)
-        ]
+        self._workers = [ThreadWorker(plan, number, code.of_worker(), held, stop) for number in range(plan.num_workers)]
         self.threads = [WorkerThread(stop, worker, self._thread_state, report_ready) for worker in self._workers]
 
     def start(self) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 
+from fastload import _native
 from fastload._delivery._device import leave_captures_alone
 from fastload._delivery._thread_order import DeviceOrder
 from fastload._errors import StateError
@@ -33,6 +34,7 @@ from fastload._iteration.threads._task import AbandonedError, Task
 from fastload._iteration.threads._worker_draws import GeneratorSnapshot, WorkerDraws, WorkerStart
 from fastload._pillow._decode_image import keeping
 from fastload._process._exit import DaemonThread
+from fastload._process._interrupts import is_interrupt
 from fastload._workers._collate_memory import CollateMemory, WorkerMemory
 from fastload._workers._exchanges import exchanged
 from fastload._workers._generators import WorkerGenerators
@@ -90,6 +92,8 @@ class StopSignal:
         self.tasks: list[queue.SimpleQueue[Task | WorkerStart | None]] = [
             queue.SimpleQueue() for _ in range(num_threads)
         ]
+        # Receives the streams of workers that are dropped, which end in the thread that has run them.
+        self.streams: list[queue.SimpleQueue[Any]] = [queue.SimpleQueue() for _ in range(num_threads)]
         # Each is one C call: Note [drops].
         self.end_calls: tuple[Callable[[], None], ...] = (
             functools.partial(self._ends.append, True),
@@ -279,8 +283,29 @@ class Worker:
         return self._is_group_ending()
 
 
+class ThreadWorker(Worker, _native.Droppable):
+    """A worker in a thread of its own. If it is dropped, its stream ends in that thread, as an sqlite connection must.
+
+    Args:
+        plan, number, code, held: As in Worker.
+        stop: The stop signal of its group.
+    """
+
+    _is_interrupt = staticmethod(is_interrupt)
+
+    def __init__(
+        self, plan: WorkerPlan, number: int, code: UserCode, held: HeldGenerators | None, stop: StopSignal
+    ) -> None:
+        self._streams = stop.streams[number]
+        super().__init__(plan, number, code, held, stop.is_abandoned)
+
+    def _when_dropped(self) -> None:
+        if (fetcher := vars(self).get("_fetcher")) is not None:
+            self._streams.put(fetcher)
+
+
 class WorkerThread(DaemonThread):
-    """Runs its worker's tasks, one after another.
+    """Runs its worker's tasks, one after another, and ends the worker's stream.
 
     Has the members of the processes in ``_workers`` of torch's iterators, as far as they apply to a thread.
 
@@ -294,7 +319,7 @@ class WorkerThread(DaemonThread):
     def __init__(self, stop: StopSignal, worker: Worker, state: ThreadState, report_ready: Callable[[], None]) -> None:
         super().__init__(f"fastload-python-{worker.number}")
         self._stop_signal = stop
-        self._tasks = stop.tasks[worker.number]
+        self._tasks, self._streams = stop.tasks[worker.number], stop.streams[worker.number]
         self._worker = weakref.ref(worker)
         self._state = state
         self._counters = worker.counters
@@ -336,6 +361,7 @@ class WorkerThread(DaemonThread):
                     del task
                 self._call(Worker.let_go)
         finally:
+            self._end_streams()
             self._lose_starts()
 
     def _call(self, method: Callable[..., None], *arguments: Any) -> None:
@@ -348,6 +374,12 @@ class WorkerThread(DaemonThread):
         finally:
             set_worker_globals(None)
             del worker, arguments  # a task keeps its error, and the error keeps this frame
+
+    def _end_streams(self) -> None:
+        """Ends what a worker has left that was dropped."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._streams.get_nowait()
 
     def _lose_starts(self) -> None:
         """Wakes the callers that wait for an epoch to begin: the thread has ended."""
