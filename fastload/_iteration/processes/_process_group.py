@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-import mmap
 import multiprocessing
 import operator
 import os
@@ -25,9 +24,10 @@ from fastload._iteration._maker import Request
 from fastload._iteration.processes._arenas import SharedArena
 from fastload._iteration.processes._child import ChildPlan, run_worker
 from fastload._iteration.processes._connections import WorkerEnd, new_connection
+from fastload._iteration.processes._end_flag import EndFlag
 from fastload._iteration.processes._messages import Answer, Begun, Lost, Payload, opened
 from fastload._iteration.processes._snapshots import SnapshotMessage, error_of_parts
-from fastload._iteration.processes._start import start_workers
+from fastload._iteration.processes._worker_processes import WorkerProcesses, wait_for
 from fastload._iteration.threads._counters import ThreadCounters
 from fastload._iteration.threads._task import Task
 from fastload._iteration.threads._worker_draws import WorkerStart
@@ -39,7 +39,7 @@ from fastload._workers._worker_error import WorkerFailure
 
 # How often a wait looks whether the loader was closed and whether all workers live.
 _WATCH_SECONDS = 0.2
-# torch waits as long for its workers.
+# How long a process may take to end after it has closed its connection.
 _JOIN_SECONDS = 5.0
 
 
@@ -67,18 +67,18 @@ class ProcessGroup(WorkerGroup):
         self._plan, self._counters, self._pin = plan, counters, pin
         self._context = context
         self._owner_pid = os.getpid()
-        self._flag = _new_flag(self._context)
-        self._ends: list[bool] = []  # not empty: the workers were told to end
+        self._flag = EndFlag(is_forked=context.get_start_method() == "fork")
         self._sockets: list[_native.MessageSocket] = []
         self._theirs: list[WorkerEnd] = []  # the workers' ends of the connections, until the workers have them
         self._arenas: list[SharedArena] = []
-        self.threads: list[Any] = []
+        self._processes = WorkerProcesses()
+        self.threads = self._processes.all
         self._blocked = _handled_signals()
         for number in range(plan.num_workers):
             self._add_worker(number)
         self.end_calls = (
-            functools.partial(self._ends.append, True),
-            functools.partial(operator.setitem, self._flag, 0, 1),
+            self._processes.tell,
+            functools.partial(operator.setitem, self._flag.byte, 0, 1),
             *(functools.partial(socket.put, b"") for socket in self._sockets),
         )
         self._memory = CollateMemory(max_batches)
@@ -96,7 +96,7 @@ class ProcessGroup(WorkerGroup):
         socket, theirs = new_connection()
         arena = SharedArena()
         arguments = self._plan, number, theirs, arena, self._flag, self._blocked
-        self.threads.append(self._context.Process(target=run_worker, args=arguments, daemon=True))
+        self._processes.add(self._context.Process(target=run_worker, args=arguments, daemon=True))
         self._sockets.append(socket)
         self._theirs.append(theirs)
         self._arenas.append(arena)
@@ -110,6 +110,7 @@ class ProcessGroup(WorkerGroup):
             self.close()
             raise
         finally:
+            self._flag.close_descriptor()
             for end in self._theirs:
                 end.socket.close()
             for arena in self._arenas:
@@ -117,7 +118,7 @@ class ProcessGroup(WorkerGroup):
 
     def _start_all(self) -> None:
         try:
-            start_workers(self.threads, self._plan.code.roots)
+            self._processes.start(self._plan.code.roots)
         except (TypeError, AttributeError, pickle.PicklingError):
             warnings.warn(
                 "Got pickle error when attempting to start a worker Process. "
@@ -153,7 +154,7 @@ class ProcessGroup(WorkerGroup):
 
     @property
     def is_ending(self) -> bool:
-        return bool(self._ends)
+        return bool(self._processes.told_at)
 
     @property
     def bytes_held(self) -> int:
@@ -244,11 +245,11 @@ class ProcessGroup(WorkerGroup):
             self._lost[number] = ""
             return
         process = self.threads[number]
-        process.join(_JOIN_SECONDS)
-        if process.exitcode is None:  # it has closed its end of the connection
+        if not wait_for([process], _JOIN_SECONDS):  # it has closed its end of the connection
             process.terminate()
         asked = [task for task in self._tasks.values() if task.worker_id == number and task.epoch == self._epoch]
-        self._lost[number] = _loss(process, self._last_words.get(number), asked[0].request.item if asked else None)
+        item = asked[0].request.item if asked else None
+        self._lost[number] = self._processes.loss_of(number, self._last_words.get(number), item)
         for task in asked:
             task.finish(error=RuntimeError(self._lost[number]))
             self._tasks = {key: each for key, each in self._tasks.items() if each is not task}
@@ -281,13 +282,7 @@ class ProcessGroup(WorkerGroup):
         self.signal_end()
         if os.getpid() != self._owner_pid:
             return
-        deadline = time.monotonic() + _JOIN_SECONDS
-        started = [process for process in self.threads if process.pid is not None]
-        for process in started:
-            process.join(max(0.0, deadline - time.monotonic()))
-        for process in started:
-            if process.exitcode is None:
-                process.terminate()
+        self._processes.wait()
 
 
 class ProcessTask(Task):
@@ -327,11 +322,6 @@ def _nothing() -> None:
     pass
 
 
-def _new_flag(context: Any) -> Any:
-    """Returns a byte that the workers share with this process."""
-    return mmap.mmap(-1, 1) if context.get_start_method() == "fork" else context.RawArray("b", 1)
-
-
 def context_of(context: Any) -> Any:
     """Returns the multiprocessing context of a loader's workers: its own, the program's, or fork."""
     if context is not None:
@@ -345,22 +335,6 @@ def context_of(context: Any) -> Any:
 def start_method_of(context: Any) -> str:
     """Returns the start method of a loader's workers without fixing the program's."""
     return context_of(context).get_start_method(allow_none=True) or "fork"
-
-
-def _loss(process: Any, last_words: str | None, item: Any) -> str:
-    """Returns the message about a worker whose process has ended."""
-    text = f"DataLoader worker (pid(s) {process.pid}) exited unexpectedly"
-    code = process.exitcode
-    if last_words is not None:
-        text += f" with {last_words}"
-    elif code is not None and code < 0:
-        text += f": DataLoader worker (pid {process.pid}) is killed by signal: {signal.strsignal(-code)}. "
-    elif code:
-        text += f" with exit code {code}"
-    if item is not None:
-        asked = repr(item)
-        text += f"; it was asked for {asked if len(asked) < 200 else asked[:200] + '...'}"
-    return f'{text}. Fewer workers need less memory; with workers="threads" the code runs in this process'
 
 
 def _handled_signals() -> frozenset[signal.Signals]:

@@ -7,6 +7,7 @@ in the child what the ``Popen`` of multiprocessing's fork start method does.
 from __future__ import annotations
 
 import atexit
+import functools
 import multiprocessing
 import os
 import posix
@@ -19,7 +20,7 @@ from multiprocessing import process as process_module
 from multiprocessing.process import BaseProcess
 from typing import Any, NoReturn, cast
 
-from fastload._native import estimate_objects, fork_workers, sharing_obstacle
+from fastload._native import CallsAtDrop, estimate_objects, fork_workers, sharing_obstacle
 
 # With fewer objects that can be shared it costs more than it saves.
 MIN_SHARED_OBJECTS = 500_000
@@ -54,6 +55,8 @@ def start_workers(processes: Sequence[BaseProcess], roots: tuple[Any, ...]) -> N
         )
     if failure is not None or not is_shared:
         _start_each(processes)
+    for process in processes:
+        _close_at_drop(cast("Any", process)._popen)
 
 
 def why_not_shared(roots: tuple[Any, ...], num_workers: int, context: Any) -> str | None:
@@ -117,6 +120,15 @@ def _start_each(processes: Sequence[BaseProcess]) -> None:
         for process in started:
             process.join()
         raise
+
+
+def _close_at_drop(popen: Any) -> None:
+    """Makes C calls close the descriptors of a dropped process, instead of Python code: Note [drops]."""
+    finalizer = getattr(popen, "finalizer", None)
+    if finalizer is not None and finalizer._callback is _util.close_fds:
+        popen.descriptors = CallsAtDrop(tuple(functools.partial(os.close, one) for one in finalizer._args))
+        finalizer.cancel()
+        popen.finalizer = None
 
 
 class _TogetherPopen(popen_fork.Popen):
