@@ -46,7 +46,7 @@ def _num_kills(folder: Path) -> int:
     """Returns how many processes of a group the system has ended because memory ran out."""
     for line in (read_text(folder / "memory.events") or read_text(folder / "memory.oom_control")).splitlines():
         name, _, number = line.partition(" ")
-        if name == "oom_kill":
+        if name == "oom_kill" and number.isdigit():
             return int(number)
     return 0
 
