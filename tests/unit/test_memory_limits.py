@@ -102,7 +102,8 @@ def test_the_loss_of_a_worker_names_the_limit(tmp_path: Path, monkeypatch: pytes
     assert [next(iterator).tolist() for _ in range(2)] == [[0, 1], [2, 3]]
     text = (
         r"is killed by signal: Killed. The memory limit of its control group, 512 MiB, was reached. "
-        r'It was asked for \[4, 5\]. Fewer workers need less memory; with workers="threads" the code runs in this process$'
+        r"It was asked for \[4, 5\]. Fewer workers need less memory; "
+        r'with workers="threads" the code runs in this process$'
     )
     with pytest.raises(RuntimeError, match=text):
         next(iterator)

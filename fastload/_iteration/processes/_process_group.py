@@ -67,7 +67,8 @@ class ProcessGroup(WorkerGroup):
         self._plan, self._counters, self._pin = plan, counters, pin
         self._context = context
         self._owner_pid = os.getpid()
-        self._flag = EndFlag(is_forked=context.get_start_method() == "fork")
+        self._is_forked = context.get_start_method() == "fork"
+        self._flag = EndFlag(is_forked=self._is_forked)
         self._sockets: list[_native.MessageSocket] = []
         self._theirs: list[WorkerEnd] = []  # the workers' ends of the connections, until the workers have them
         self._arenas: list[SharedArena] = []
@@ -76,6 +77,13 @@ class ProcessGroup(WorkerGroup):
         self._blocked = _handled_signals()
         for number in range(plan.num_workers):
             self._add_worker(number)
+        if not self._is_forked and (shortage := self._arenas[0].shortage) is not None:
+            warnings.warn(
+                "large batches of worker processes may be sent through sockets, which is slow, because "
+                f"{shortage}. Workers that are forked (multiprocessing_context='fork') do without",
+                RuntimeWarning,
+                stacklevel=2,
+            )
         self.end_calls = (
             self._processes.tell,
             functools.partial(operator.setitem, self._flag.byte, 0, 1),
@@ -94,7 +102,7 @@ class ProcessGroup(WorkerGroup):
 
     def _add_worker(self, number: int) -> None:
         socket, theirs = new_connection()
-        arena = SharedArena()
+        arena = SharedArena(is_forked=self._is_forked)
         arguments = self._plan, number, theirs, arena, self._flag, self._blocked
         self._processes.add(self._context.Process(target=run_worker, args=arguments, daemon=True))
         self._sockets.append(socket)
