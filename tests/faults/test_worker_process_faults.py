@@ -29,7 +29,7 @@ WAYS = {
     "pipe2": "OSError",
     "memfd_create": "right",
     "ftruncate": "right",
-    "mmap": "right",
+    "mmap": "right|MemoryError",
     "munlock": "right",
     "mprotect": "right",
     "madvise": "right",

@@ -114,7 +114,7 @@ def test_tensors_of_every_kind_come_as_they_were(tensor: torch.Tensor) -> None:
 
 
 def _write_into_free_slots(_: int) -> None:
-    """Has a worker fill each slot that is free, whenever it is told of copied batches."""
+    """Makes a worker fill each slot that is free whenever it is told of copied batches."""
     set_free = _arenas.SlotMemory.set_free
 
     def set_free_and_fill(memory: _arenas.SlotMemory, keys: list[int]) -> None:
@@ -356,6 +356,31 @@ def test_the_end_of_a_worker_is_an_error_in_its_turn_and_the_others_go_on(end: A
     assert re.search(text, seen[2]), seen[2]
     assert seen[2].startswith("DataLoader worker (pid(s) ")
     assert "asked for [4, 5]" in seen[2]
+
+
+class Ending(Images):
+    """Its worker ends after sample 7, with batches sent."""
+
+    def sample(self, index: int) -> Any:
+        if index == 8:
+            time.sleep(0.5)  # the answers before are sent
+            _killed()
+        return super().sample(index)
+
+
+def test_batches_that_a_dead_worker_has_sent_keep_their_bytes() -> None:
+    iterator = iter(Processes(Ending(), 2, num_workers=1, prefetch_factor=8))
+    taken = [next(iterator)]
+    assert wait_for(lambda: iterator._workers[0].exitcode is not None)
+    loader = iterator._maker._group
+    assert wait_for(lambda: loader.pump(0.05) and bool(loader._lost))
+    taken += [next(iterator) for _ in range(3)]
+    for images, _, numbers in taken:
+        assert (images[0] == numbers[0]).all()
+        assert (images[1] == numbers[1]).all()
+    with pytest.raises(RuntimeError, match="exited unexpectedly"):
+        next(iterator)
+    assert loader._arenas[0].arena.resident_bytes() == 0
 
 
 class Locked(Numbered):

@@ -73,7 +73,7 @@ class ProcessGroup(WorkerGroup):
         self._theirs: list[WorkerEnd] = []  # the workers' ends of the connections, until the workers have them
         self._arenas: list[SharedArena] = []
         self._processes = WorkerProcesses()
-        self.threads = self._processes.all
+        self.threads: list[Any] = []
         self._blocked = _handled_signals()
         for number in range(plan.num_workers):
             self._add_worker(number)
@@ -90,8 +90,7 @@ class ProcessGroup(WorkerGroup):
             *(functools.partial(socket.put, b"") for socket in self._sockets),
         )
         self._memory = CollateMemory(max_batches)
-        # The keys of answers that were copied, until the worker knows.
-        self._copied: list[list[int]] = [[] for _ in range(plan.num_workers)]
+        self._answers = [_ArenaAnswers() for _ in range(plan.num_workers)]
         self._tasks: dict[int, ProcessTask] = {}  # by the numbers of their requests
         self._numbers = itertools.count()
         self._lost: dict[int, str] = {}  # workers whose processes have ended, and what next() says of it
@@ -104,7 +103,7 @@ class ProcessGroup(WorkerGroup):
         socket, theirs = new_connection()
         arena = SharedArena(is_forked=self._is_forked)
         arguments = self._plan, number, theirs, arena, self._flag, self._blocked
-        self._processes.add(self._context.Process(target=run_worker, args=arguments, daemon=True))
+        self.threads.append(self._context.Process(target=run_worker, args=arguments, daemon=True))
         self._sockets.append(socket)
         self._theirs.append(theirs)
         self._arenas.append(arena)
@@ -126,7 +125,7 @@ class ProcessGroup(WorkerGroup):
 
     def _start_all(self) -> None:
         try:
-            self._processes.start(self._plan.code.roots)
+            self._processes.start(self.threads, self._plan.code.roots)
         except (TypeError, AttributeError, pickle.PicklingError):
             warnings.warn(
                 "Got pickle error when attempting to start a worker Process. "
@@ -172,7 +171,7 @@ class ProcessGroup(WorkerGroup):
 
     def _new_task(self, request: Request, worker: int, *, is_asked: bool) -> Task:
         task = ProcessTask(request, is_asked=is_asked, epoch=self._epoch, worker_id=worker, wake=_nothing)
-        task.note_copied = self._copied[worker].append
+        task.note_copied = self._answers[worker].note_copied
         return task
 
     def _send(self, task: Task) -> None:
@@ -184,11 +183,11 @@ class ProcessGroup(WorkerGroup):
             task.key = next(self._numbers)
         if not task.is_sent:
             self._tasks[task.key] = task
-            copied = list(self._copied[task.worker_id])
+            copied = list(self._answers[task.worker_id].copied)
             message = pickle.dumps(("batch", task.key, task.request, task.is_asked, task.epoch, copied), 5)
             self._sockets[task.worker_id].put(message)  # again after an interrupt, and its worker drops the second one
             task.is_sent = True
-            del self._copied[task.worker_id][: len(copied)]
+            del self._answers[task.worker_id].copied[: len(copied)]
 
     def _wait_for_change(self, timeout_seconds: float) -> bool:
         deadline = time.monotonic() + (timeout_seconds or float("inf"))
@@ -237,6 +236,8 @@ class ProcessGroup(WorkerGroup):
                     start.finish(snapshot, error, is_stateful=message.is_stateful)  # type: ignore[arg-type]
                 self._not_begun.pop((number, message.epoch), None)
         elif (task := self._tasks.get(message.key)) is not None:
+            if message.payload is not None and message.payload.is_in_slot:
+                self._answers[number].unread.add(message.key)
             task.payload, task.account, task.snapshot = message.payload, message.account, snapshot  # type: ignore[assignment]
             task.is_end_of_stream = message.is_end_of_stream
             task.is_done = True
@@ -257,11 +258,19 @@ class ProcessGroup(WorkerGroup):
             process.terminate()
         asked = [task for task in self._tasks.values() if task.worker_id == number and task.epoch == self._epoch]
         item = asked[0].request.item if asked else None
-        self._lost[number] = self._processes.loss_of(number, self._last_words.get(number), item)
+        self._lost[number] = self._processes.loss_of(process, self._last_words.get(number), item)
         for task in asked:
             task.finish(error=RuntimeError(self._lost[number]))
             self._tasks = {key: each for key, each in self._tasks.items() if each is not task}
-        self._arenas[number].release()
+
+    def wait(self, timeout_seconds: float) -> Task:
+        task = super().wait(timeout_seconds)
+        for number in self._lost:
+            answers = self._answers[number]
+            if not (answers.unread or answers.is_released):
+                self._arenas[number].release()
+                answers.is_released = True
+        return task
 
     def received(self, task: Task) -> Any:
         assert isinstance(task, ProcessTask)
@@ -291,6 +300,25 @@ class ProcessGroup(WorkerGroup):
         if os.getpid() != self._owner_pid:
             return
         self._processes.wait()
+
+
+class _ArenaAnswers:
+    """The answers in a worker's arena, by their keys.
+
+    Attributes:
+        unread: The answers that have come and are not copied yet.
+        copied: The answers that were copied, until the worker knows. May have a key twice.
+        is_released: Whether the worker is dead and its memory is freed.
+    """
+
+    def __init__(self) -> None:
+        self.unread: set[int] = set()
+        self.copied: list[int] = []
+        self.is_released = False
+
+    def note_copied(self, key: int) -> None:
+        self.copied.append(key)
+        self.unread.discard(key)
 
 
 class ProcessTask(Task):

@@ -14,6 +14,7 @@ import multiprocessing.process
 import os
 import signal
 import time
+import weakref
 from collections.abc import Callable
 from multiprocessing import connection, util
 from typing import Any, cast
@@ -33,36 +34,38 @@ _processes = cast("Any", multiprocessing.process)  # its private names have no t
 
 
 class WorkerProcesses:
-    """The processes of one iterator's workers.
+    """The processes of one iterator's workers. It does not keep one that has ended.
 
     Attributes:
-        all: The processes, started or not.
         told_at: When they were told to end; empty before.
         tell: Notes that they are told to end now. A C call, which may be repeated: Note [drops].
     """
 
     def __init__(self) -> None:
-        self.all: list[Any] = []
         self.told_at: list[float] = []
         self.tell: Callable[[], None] = functools.partial(
             self.told_at.extend, itertools.starmap(time.monotonic, iter([()]))
         )
         self._terminated_at: float | None = None
+        self._references: list[weakref.ref[Any]] = []  # multiprocessing keeps processes until they have ended
 
-    def add(self, process: Any) -> None:
-        # Python code would remove the process from this set when it is dropped: Note [drops]. multiprocessing needs the
-        # set for its own tests.
-        _processes._dangling.discard(process)
-        self.all.append(process)
+    @property
+    def all(self) -> list[Any]:
+        return [process for reference in self._references if (process := reference()) is not None]
 
-    def start(self, roots: tuple[Any, ...]) -> None:
-        """Starts the processes, all or none; see start_workers(). Call it with signals blocked."""
+    def start(self, processes: list[Any], roots: tuple[Any, ...]) -> None:
+        """Starts processes, all or none; see start_workers(). Call it once, with signals blocked."""
         follow_up_all()
+        for process in processes:
+            # Python code would remove it from this set when it is dropped: Note [drops]. multiprocessing needs the set
+            # for its own tests.
+            _processes._dangling.discard(process)
+            self._references.append(weakref.ref(process))
         if not _exit:
             _exit.append(util.Finalize(None, _end_all, exitpriority=_EXIT_PRIORITY))
         self._limits = MemoryLimits()
         _groups.add(self)
-        start_workers(self.all, roots)
+        start_workers(processes, roots)
 
     def wait(self) -> None:
         """Waits for processes that were told to end, and terminates those that take too long."""
@@ -95,15 +98,14 @@ class WorkerProcesses:
         for process in self.alive():
             process.kill()
 
-    def loss_of(self, number: int, last_words: str | None, item: Any) -> str:
+    def loss_of(self, process: Any, last_words: str | None, item: Any) -> str:
         """Returns the message about a worker whose process has ended.
 
         Args:
-            number: Number of the worker.
+            process: The worker's process.
             last_words: The exception that it has sent.
             item: The batch that it was asked for.
         """
-        process = self.all[number]
         text = f"DataLoader worker (pid(s) {process.pid}) exited unexpectedly"
         code = process.exitcode
         sentences = []
