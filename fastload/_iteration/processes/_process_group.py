@@ -265,7 +265,7 @@ class ProcessGroup(WorkerGroup):
 
     def wait(self, timeout_seconds: float) -> Task:
         task = super().wait(timeout_seconds)
-        for number in self._lost:
+        for number in tuple(self._lost):
             answers = self._answers[number]
             if not (answers.unread or answers.is_released):
                 self._arenas[number].release()

@@ -161,7 +161,7 @@ class _TogetherPopen(popen_fork.Popen):
 
 
 class _ForkPopen(_TogetherPopen):
-    """The handle of a process that is forked alone. A fork that fails leaves no descriptor, as multiprocessing's does."""
+    """The handle of a process that is forked alone. Unlike multiprocessing's, a failed fork leaves no descriptor."""
 
     __init__ = popen_fork.Popen.__init__
 
