@@ -35,7 +35,7 @@ std::shared_ptr<Arena> shared(Arena arena, int error) {
     return std::make_shared<Arena>(std::move(arena));
 }
 
-std::shared_ptr<Arena> create_arena(std::size_t num_slots, std::size_t max_slot_bytes) {
+std::shared_ptr<Arena> create_arena(std::size_t num_slots, std::size_t max_slot_bytes, bool is_forked) {
     if (num_slots < Arena::kMinSlots) {
         throw py::value_error("num_slots must be at least " + std::to_string(Arena::kMinSlots) + ", got " +
                               std::to_string(num_slots));
@@ -45,13 +45,14 @@ std::shared_ptr<Arena> create_arena(std::size_t num_slots, std::size_t max_slot_
                               std::to_string(max_slot_bytes));
     }
     int error = 0;
-    Arena arena = Arena::create(num_slots, max_slot_bytes, &error);
+    const auto user = is_forked ? Arena::For::kForkedWorker : Arena::For::kOtherProcess;
+    Arena arena = Arena::create(num_slots, max_slot_bytes, user, &error);
     return shared(std::move(arena), error);
 }
 
-std::shared_ptr<Arena> open_arena(int descriptor, std::size_t num_slots, std::size_t slot_bytes) {
+std::shared_ptr<Arena> open_arena(int descriptor, std::size_t num_slots, std::size_t slot_bytes, bool is_limited) {
     int error = 0;
-    Arena arena = Arena::open(descriptor, num_slots, slot_bytes, &error);
+    Arena arena = Arena::open(descriptor, num_slots, slot_bytes, is_limited, &error);
     return shared(std::move(arena), error);
 }
 
@@ -100,8 +101,11 @@ Place append(ArenaSlots& slots, std::uintptr_t address, std::size_t size) {
 void bind_arena(py::module_& m) {
     if (!install_fork_events()) throw std::bad_alloc();
     Class<Arena, std::shared_ptr<Arena>>(m, "Arena")
-        .def(py::init(&create_arena), py::arg("num_slots") = 16, py::arg("max_slot_bytes") = std::size_t{1} << 32)
-        .def_static("from_descriptor", &open_arena, py::arg("descriptor"), py::arg("num_slots"), py::arg("slot_bytes"))
+        .def(py::init(&create_arena), py::arg("num_slots") = 16, py::arg("max_slot_bytes") = std::size_t{1} << 32,
+             py::arg("is_forked") = true)
+        .def_static("from_descriptor", &open_arena, py::arg("descriptor"), py::arg("num_slots"), py::arg("slot_bytes"),
+                    py::arg("is_limited") = false)
+        .def_property_readonly("is_limited", &Arena::is_limited)
         .def_property_readonly("descriptor", &descriptor_of)
         .def_property_readonly("num_slots", &Arena::num_slots)
         .def_property_readonly("slot_bytes", &Arena::slot_bytes)

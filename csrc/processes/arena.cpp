@@ -1,5 +1,7 @@
 #include "processes/arena.h"
 
+#include <fcntl.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -39,18 +41,32 @@ std::uint8_t* map_shared(int file, std::size_t size, int* error) noexcept {
     return static_cast<std::uint8_t*>(data);
 }
 
+// Makes a file in the memory of the system that has no name any more. It is not open, with an error number, if that
+// fails.
+UniqueFd open_nameless(int* error) noexcept {
+    char path[] = "/dev/shm/fastload-XXXXXX";
+    UniqueFd file(::mkostemp(path, O_CLOEXEC));
+    if (!file.is_open() || ::unlink(path) != 0) {
+        *error = errno;
+        file = UniqueFd();
+    }
+    return file;
+}
+
 }  // namespace
 
 Arena::Arena(Arena&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)),
       num_slots_(other.num_slots_),
       slot_bytes_(other.slot_bytes_),
+      is_limited_(other.is_limited_),
       file_(std::move(other.file_)) {}
 
 Arena& Arena::operator=(Arena&& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(num_slots_, other.num_slots_);
     std::swap(slot_bytes_, other.slot_bytes_);
+    std::swap(is_limited_, other.is_limited_);
     std::swap(file_, other.file_);
     return *this;
 }
@@ -59,13 +75,18 @@ Arena::~Arena() {
     if (data_ != nullptr) ::munmap(data_, num_slots_ * slot_bytes_);
 }
 
-Arena Arena::create(std::size_t num_slots, std::size_t max_slot_bytes, int* error) noexcept {
+Arena Arena::create(std::size_t num_slots, std::size_t max_slot_bytes, For user, int* error) noexcept {
     UniqueFd file(::memfd_create("fastload", MFD_CLOEXEC));
     if (file.is_open()) {
         Arena arena = create_in(std::move(file), num_slots, max_slot_bytes, error);
         if (arena.is_mapped()) return arena;
     }
-    return create_in(UniqueFd(), num_slots, max_slot_bytes, error);
+    if (user == For::kForkedWorker) return create_in(UniqueFd(), num_slots, max_slot_bytes, error);
+    file = open_nameless(error);
+    if (!file.is_open()) return Arena();
+    Arena arena = create_in(std::move(file), num_slots, max_slot_bytes, error);
+    arena.is_limited_ = true;
+    return arena;
 }
 
 Arena Arena::create_in(UniqueFd file, std::size_t num_slots, std::size_t max_slot_bytes, int* error) noexcept {
@@ -87,8 +108,10 @@ Arena Arena::create_in(UniqueFd file, std::size_t num_slots, std::size_t max_slo
     return arena;
 }
 
-Arena Arena::open(int descriptor, std::size_t num_slots, std::size_t slot_bytes, int* error) noexcept {
+Arena Arena::open(int descriptor, std::size_t num_slots, std::size_t slot_bytes, bool is_limited, int* error) noexcept {
     Arena arena;
+    arena.is_limited_ = is_limited;
+    if (is_limited) arena.file_ = UniqueFd(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
     struct stat facts;
     std::size_t size = 0;
     if (::fstat(descriptor, &facts) != 0) {
@@ -114,8 +137,16 @@ bool Arena::has(std::size_t slot, std::size_t offset, std::size_t size) const no
 }
 
 bool Arena::populate(std::size_t slot, std::size_t offset, std::size_t size) const noexcept {
-    if (size == 0 || ::madvise(this->slot(slot) + offset, size, kPopulateWrite) == 0) return true;
-    return errno == EINVAL;  // an older kernel
+    std::uint8_t* const memory = this->slot(slot) + offset;
+    if (size == 0 || ::madvise(memory, size, kPopulateWrite) == 0) return true;
+    if (errno != EINVAL) return false;
+    // An older kernel. Writing would end the process if the file system is full.
+    if (!is_limited_) return true;
+    int result = 0;
+    do {
+        result = ::fallocate(file_.get(), 0, memory - data_, static_cast<off_t>(size));
+    } while (result != 0 && errno == EINTR);
+    return result == 0;
 }
 
 void Arena::remove(std::size_t slot, std::size_t offset, std::size_t size) const noexcept {

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fastload._process import _config
+from fastload._process._control_groups import group_folders
 from fastload._process._memory import read_text
 
 
@@ -37,26 +38,11 @@ def num_auto_workers(root: Path = Path("/")) -> int:
 
 def _quotas(root: Path) -> Iterator[float]:
     """Yields the quota of each control group above this process, in processors."""
-    groups = read_text(root / "proc/self/cgroup")
-    for line in groups.splitlines():
-        _, controllers, path = line.split(":", 2)
-        if controllers == "":
-            for folder in _upwards(root / "sys/fs/cgroup", path):
-                if limit := read_text(folder / "cpu.max"):
-                    yield from _ratio(*limit.split()[:2])
-        elif "cpu" in controllers.split(","):
-            for folder in _upwards(root / "sys/fs/cgroup/cpu", path):
-                quota, period = (read_text(folder / f"cpu.cfs_{name}_us").strip() for name in ("quota", "period"))
-                yield from _ratio(quota, period)
-
-
-def _upwards(mount: Path, path: str) -> Iterator[Path]:
-    """Yields the folder of a group and its parents. In a container the mount may be the group itself."""
-    folder = mount / path.lstrip("/")
-    while folder != mount and mount in folder.parents:
-        yield folder
-        folder = folder.parent
-    yield mount
+    for folder in group_folders("cpu", root):
+        if limit := read_text(folder / "cpu.max"):
+            yield from _ratio(*limit.split()[:2])
+        quota, period = (read_text(folder / f"cpu.cfs_{name}_us").strip() for name in ("quota", "period"))
+        yield from _ratio(quota, period)
 
 
 def _ratio(quota: str, period: str) -> Iterator[float]:

@@ -13,7 +13,7 @@ constexpr std::size_t kSlotBytes = Arena::kMinSlotBytes;
 
 Arena make_arena(std::size_t num_slots, std::size_t slot_bytes = kSlotBytes) {
     int error = 0;
-    return Arena::create(num_slots, slot_bytes, &error);
+    return Arena::create(num_slots, slot_bytes, Arena::For::kForkedWorker, &error);
 }
 
 }  // namespace

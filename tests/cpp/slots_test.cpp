@@ -33,7 +33,7 @@ struct Worker {
 
     static std::shared_ptr<Arena> make_arena(std::size_t num_slots) {
         int error = 0;
-        return std::make_shared<Arena>(Arena::create(num_slots, kSlotBytes, &error));
+        return std::make_shared<Arena>(Arena::create(num_slots, kSlotBytes, Arena::For::kForkedWorker, &error));
     }
 
     // Makes a batch of one buffer.

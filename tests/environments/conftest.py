@@ -13,6 +13,7 @@ from children import RunChild
 from image_folders import make_clean_folder
 from loopback import need_loopback
 from notebook_kernel import Notebook
+from shared_memory_size import with_shared_memory_of
 
 
 @pytest.fixture(scope="session")
@@ -36,18 +37,7 @@ def run_script(run_child: RunChild, tmp_path: Path) -> RunChild:
 @pytest.fixture(scope="session")
 def small_shared_memory() -> list[str]:
     """Returns the words to put before a command so that it gets a /dev/shm of 64 MB."""
-    mount = 'mount -t tmpfs -o size=64m tmpfs /dev/shm && exec "$@"'
-    refusals = []
-    for options in (["--mount"], ["--mount", "--map-root-user"]):
-        words = ["unshare", *options, "sh", "-c", mount, "sh"]
-        try:
-            result = subprocess.run([*words, "df", "--output=size", "/dev/shm"], capture_output=True, text=True)
-        except FileNotFoundError:
-            pytest.skip("needs unshare(1)")
-        if result.returncode == 0 and result.stdout.split()[-1] == "65536":
-            return words
-        refusals.append(result.stderr.strip())
-    pytest.skip(f"no other /dev/shm can be mounted here: {refusals}")
+    return with_shared_memory_of(64 << 10)
 
 
 @pytest.fixture

@@ -40,6 +40,21 @@ def test_a_press_while_a_loader_is_dropped_too_reaches_the_program(run_loader_ch
     )
 
 
+@pytest.mark.parametrize("name", ["processes", "processes, forkserver"])
+def test_a_press_while_an_iterator_is_dropped_at_its_end_reaches_the_program(
+    run_loader_child: RunChild, name: str
+) -> None:
+    run_loader_child(
+        f"""
+        from dropped_iterators import LOADERS, press_at_every_line
+        num_presses = press_at_every_line(LOADERS[{name!r}], with_loader=True, is_at_end=True)
+        print(num_presses)
+        assert num_presses > 10, num_presses
+        """,
+        timeout=200,
+    )
+
+
 def test_a_press_while_torchs_worker_processes_end_reaches_the_program(run_loader_child: RunChild) -> None:
     """At lines of torch's loader. The finalizers of multiprocessing are Python's own."""
     run_loader_child(

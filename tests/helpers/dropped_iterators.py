@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import multiprocessing
 import random
 import signal
 import sys
@@ -72,6 +73,13 @@ def _native(num_workers: int, **arguments: Any) -> Any:
     return _own(repeated_images(recipes.training(32), 2), num_workers, **arguments)
 
 
+def _preloaded_server() -> Any:
+    """Returns the context of a fork server that starts workers fast."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    return context
+
+
 # Makes a loader in each form.
 LOADERS: dict[str, Callable[[], Any]] = {
     "native": lambda: _native(2, shuffle=True),
@@ -90,6 +98,9 @@ LOADERS: dict[str, Callable[[], Any]] = {
     "resumable stream": lambda: _own(ResumableStream(), 1),
     "resumable stream, no workers": lambda: _own(ResumableStream(), 0),
     "processes": lambda: _own(Numbers(), 2, workers="processes"),
+    "processes, forkserver": lambda: _own(
+        Numbers(), 1, workers="processes", multiprocessing_context=_preloaded_server()
+    ),
 }
 
 
@@ -117,7 +128,11 @@ def _is_of_others(file: str) -> bool:
 
 
 def press_at_every_line(
-    make: Callable[[], Any], has_lines: Callable[[str], bool] = _is_of_others, *, with_loader: bool
+    make: Callable[[], Any],
+    has_lines: Callable[[str], bool] = _is_of_others,
+    *,
+    with_loader: bool,
+    is_at_end: bool = False,
 ) -> int:
     """Drops iterators after a batch, each with a press in front of a later line of the Python code that runs then.
 
@@ -125,6 +140,7 @@ def press_at_every_line(
         make: Makes a loader.
         has_lines: Returns whether the lines of a file count.
         with_loader: Drop the loader, too; else its state is compared with one without a press.
+        is_at_end: Drop the iterator after all batches.
 
     Returns:
         The number of presses.
@@ -138,6 +154,8 @@ def press_at_every_line(
         loader = make()
         dropped = [iter(loader)]
         next(dropped[0])
+        if is_at_end:
+            assert sum(1 for _ in dropped[0]) == 15
         is_raised = False
         press = InterruptAt(number, has_lines)
         sys.settrace(press)

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -299,6 +300,14 @@ OF_LIBRARY(ftruncate, (int fd, off_t size), (fd, size))
 OF_LIBRARY(munlock, (const void *at, size_t size), (at, size))
 OF_LIBRARY(mprotect, (void *at, size_t size, int access), (at, size, access))
 OF_LIBRARY(madvise, (void *at, size_t size, int advice), (at, size, advice))
+
+/* ---- processes ---- */
+
+pid_t fork(void) { return is_due("fork", 1) && fails() ? -1 : REAL(fork)(); }
+int socketpair(int domain, int type, int protocol, int ends[2]) {
+    return is_due("socketpair", 1) && fails() ? -1 : REAL(socketpair)(domain, type, protocol, ends);
+}
+int pipe2(int ends[2], int flags) { return is_due("pipe2", 1) && fails() ? -1 : REAL(pipe2)(ends, flags); }
 
 /* ---- threads ---- */
 

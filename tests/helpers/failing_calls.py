@@ -32,6 +32,9 @@ ERRORS = {
     "write": errno.ENOSPC,
     "fsync": errno.EIO,
     "rename": errno.EIO,
+    "fork": errno.EAGAIN,
+    "socketpair": errno.EMFILE,
+    "pipe2": errno.EMFILE,
     "pthread_create": errno.EAGAIN,
     "thread memory": 0,
 }

@@ -24,6 +24,7 @@ from flat_values import flat
 from image_folders import save_jpeg
 from numbered import Numbered
 from PIL import Image
+from process_faults import forking_thread
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 import fastload
@@ -112,13 +113,61 @@ def test_tensors_of_every_kind_come_as_they_were(tensor: torch.Tensor) -> None:
 # ---- memory ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_batch_never_changes_while_it_is_held() -> None:
-    loader = Processes(Images(60), 2, num_workers=2, prefetch_factor=4)
+def _write_into_free_slots(_: int) -> None:
+    """Makes a worker fill each slot that is free whenever it is told of copied batches."""
+    set_free = _arenas.SlotMemory.set_free
+
+    def set_free_and_fill(memory: _arenas.SlotMemory, keys: list[int]) -> None:
+        set_free(memory, keys)
+        assert memory._slots is not None
+        buffers = []
+        for _ in range(15):  # a slot with a buffer is not free
+            memory._slots.begin_batch()
+            if (buffer := memory._slots.allocate(1 << 20)) is not None:
+                torch.frombuffer(buffer, dtype=torch.uint8).fill_(0xA5)
+                buffers.append(buffer)
+            memory._slots.end_batch()
+        assert len(buffers) > 1
+
+    _arenas.SlotMemory.set_free = set_free_and_fill  # type: ignore[method-assign]
+
+
+class _Saved(torch.autograd.Function):
+    """Saves a batch for the backward pass."""
+
+    @staticmethod
+    def forward(context: Any, images: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        context.save_for_backward(images)
+        return weight.sum()
+
+    @staticmethod
+    def backward(context: Any, gradient: torch.Tensor) -> Any:
+        return None, context.saved_tensors[0][:, 0, 0]
+
+
+@pytest.mark.parametrize("is_persistent", [False, True])
+def test_a_batch_never_changes_while_it_is_held(is_persistent: bool) -> None:
+    loader = Processes(
+        Images(60), 2, num_workers=2, prefetch_factor=4, persistent_workers=is_persistent,
+        worker_init_fn=_write_into_free_slots,
+    )  # fmt: skip
     held: list[Any] = []
-    for _ in range(2):
-        for images, _, numbers in loader:
-            views = images[0, 3:], images.numpy()[1], memoryview(images.numpy()), images.as_strided((2, 3), (7, 5), 11)
-            held.append((numbers.tolist(), images, views))
+    with forking_thread(functools.partial(os._exit, 7)), forking_thread(functools.partial(os._exit, 7)):
+        for _ in range(3):
+            for images, _, numbers in loader:
+                assert images.untyped_storage().nbytes() == images.nbytes
+                weight = torch.zeros(2, requires_grad=True)
+                views = (
+                    images[0, 3:],
+                    images.numpy()[1],
+                    memoryview(images.numpy()),
+                    images.as_strided((2, 3), (7, 5), 11),
+                    torch.from_dlpack(images),
+                    (weight, _Saved.apply(images, weight)),
+                    pickle.dumps(images[1, :2]),
+                )
+                held.append((numbers.tolist(), images, views))
+    assert len(held) == 90
     for (first, second), images, views in held:
         assert (images[0] == first).all()
         assert (images[1] == second).all()
@@ -126,6 +175,10 @@ def test_a_batch_never_changes_while_it_is_held() -> None:
         assert (views[1] == second).all()
         assert np.asarray(views[2])[1, 0, 0] == second
         assert (views[3] == first).all()
+        assert (views[4][1] == second).all()
+        views[5][1].backward()
+        assert views[5][0].grad.tolist() == [first, second]
+        assert (pickle.loads(views[6]) == second).all()
     assert not held[0][1].is_shared()
 
 
@@ -303,6 +356,31 @@ def test_the_end_of_a_worker_is_an_error_in_its_turn_and_the_others_go_on(end: A
     assert re.search(text, seen[2]), seen[2]
     assert seen[2].startswith("DataLoader worker (pid(s) ")
     assert "asked for [4, 5]" in seen[2]
+
+
+class Ending(Images):
+    """Its worker ends after sample 7, with batches sent."""
+
+    def sample(self, index: int) -> Any:
+        if index == 8:
+            time.sleep(0.5)  # the answers before are sent
+            _killed()
+        return super().sample(index)
+
+
+def test_batches_that_a_dead_worker_has_sent_keep_their_bytes() -> None:
+    iterator = iter(Processes(Ending(), 2, num_workers=1, prefetch_factor=8))
+    taken = [next(iterator)]
+    assert wait_for(lambda: iterator._workers[0].exitcode is not None)
+    loader = iterator._maker._group
+    assert wait_for(lambda: loader.pump(0.05) and bool(loader._lost))
+    taken += [next(iterator) for _ in range(3)]
+    for images, _, numbers in taken:
+        assert (images[0] == numbers[0]).all()
+        assert (images[1] == numbers[1]).all()
+    with pytest.raises(RuntimeError, match="exited unexpectedly"):
+        next(iterator)
+    assert loader._arenas[0].arena.resident_bytes() == 0
 
 
 class Locked(Numbered):

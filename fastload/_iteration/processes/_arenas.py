@@ -32,23 +32,39 @@ os.register_at_fork(after_in_child=_close_descriptors)
 class SharedArena:
     """An arena that a process may be given, forked or spawned.
 
+    Args:
+        is_forked: Whether the process is forked.
+
     Attributes:
         arena: The arena; None: there is no memory to map, and batches go through the connection.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_forked: bool) -> None:
         self.arena: _native.Arena | None = None
         try:
-            self.arena = _native.Arena()
+            self.arena = _native.Arena(is_forked=is_forked)
         except OSError:
             return
         _arenas.add(self.arena)
 
+    @property
+    def shortage(self) -> str | None:
+        """The reason why batches may go through the connection, as a clause; None: it needs no mention."""
+        if self.arena is None:
+            return "the system gives them no memory to share with this process"
+        if not self.arena.is_limited:
+            return None
+        free = os.statvfs("/dev/shm")
+        return (
+            f"memfd_create is refused here, and /dev/shm has {free.f_bavail * free.f_frsize >> 20} MiB for all of them"
+        )
+
     def __reduce__(self) -> tuple[Any, ...]:
         arena = self.arena
         if arena is None or arena.descriptor is None:
-            return _from_descriptor, (None, 0, 0)
-        return _from_descriptor, (reduction.DupFd(arena.descriptor), arena.num_slots, arena.slot_bytes)
+            return _from_descriptor, (None, 0, 0, False)
+        duplicate = reduction.DupFd(arena.descriptor)
+        return _from_descriptor, (duplicate, arena.num_slots, arena.slot_bytes, arena.is_limited)
 
     def close_descriptor(self) -> None:
         if self.arena is not None:
@@ -60,13 +76,14 @@ class SharedArena:
             self.arena.release()
 
 
-def _from_descriptor(duplicate: Any, num_slots: int, slot_bytes: int) -> SharedArena:
+def _from_descriptor(duplicate: Any, num_slots: int, slot_bytes: int, is_limited: bool) -> SharedArena:
     made = SharedArena.__new__(SharedArena)
     made.arena = None
     if duplicate is not None:
         descriptor = duplicate.detach()
         try:
-            made.arena = _native.Arena.from_descriptor(descriptor, num_slots, slot_bytes)
+            made.arena = _native.Arena.from_descriptor(descriptor, num_slots, slot_bytes, is_limited)
+            _arenas.add(made.arena)
         except OSError:
             pass
         finally:

@@ -25,6 +25,7 @@ from fastload._images._opener import decode_natively
 from fastload._iteration._maker import Request
 from fastload._iteration.processes._arenas import SharedArena, SlotMemory
 from fastload._iteration.processes._connections import WorkerEnd
+from fastload._iteration.processes._end_flag import EndFlag
 from fastload._iteration.processes._messages import (
     Answer,
     Begun,
@@ -155,7 +156,7 @@ def run_worker(
     number: int,
     end: WorkerEnd,
     arena: SharedArena,
-    is_ending: Any,
+    is_ending: EndFlag,
     blocked: Iterable[signal.Signals],
 ) -> None:
     """Works until the parent ends it or is gone. Runs in the main thread of the worker's process.
@@ -165,7 +166,7 @@ def run_worker(
         number: From 0.
         end: The worker's end of its connection.
         arena: The worker's arena.
-        is_ending: A shared array of one byte, not 0 if the workers were told to end.
+        is_ending: Whether the workers were told to end.
         blocked: Signals that the parent has blocked since before this process began.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
@@ -176,7 +177,7 @@ def run_worker(
     _go_before_the_parent()
     _worker_process.become_worker()
     end.keep_only()
-    process = _Process(plan, number, end.socket, arena, is_ending)
+    process = _Process(plan, number, end.socket, arena, is_ending.byte)
     try:
         process.run()
     except BaseException as error:

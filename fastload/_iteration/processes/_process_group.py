@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-import mmap
 import multiprocessing
 import operator
 import os
@@ -25,9 +24,10 @@ from fastload._iteration._maker import Request
 from fastload._iteration.processes._arenas import SharedArena
 from fastload._iteration.processes._child import ChildPlan, run_worker
 from fastload._iteration.processes._connections import WorkerEnd, new_connection
+from fastload._iteration.processes._end_flag import EndFlag
 from fastload._iteration.processes._messages import Answer, Begun, Ended, Lost, Payload, WorkerReport, opened
 from fastload._iteration.processes._snapshots import SnapshotMessage, error_of_parts
-from fastload._iteration.processes._start import start_workers
+from fastload._iteration.processes._worker_processes import WorkerProcesses, wait_for
 from fastload._iteration.threads._loader_threads import LoaderThreads
 from fastload._iteration.threads._pinning import Pinning
 from fastload._iteration.threads._task import Task
@@ -40,7 +40,7 @@ from fastload._workers._worker_error import WorkerFailure
 
 # How often a wait looks whether the loader was closed and whether all workers live.
 _WATCH_SECONDS = 0.2
-# torch waits as long for its workers.
+# How long a process may take to end after it has closed its connection.
 _JOIN_SECONDS = 5.0
 
 
@@ -68,23 +68,30 @@ class ProcessGroup(WorkerGroup):
         self._plan, self._record, self._pinning = plan, record, pinning
         self._context = context
         self._owner_pid = os.getpid()
-        self._flag = _new_flag(self._context)
-        self._ends: list[bool] = []  # not empty: the workers were told to end
+        self._is_forked = context.get_start_method() == "fork"
+        self._flag = EndFlag(is_forked=self._is_forked)
         self._sockets: list[_native.MessageSocket] = []
         self._theirs: list[WorkerEnd] = []  # the workers' ends of the connections, until the workers have them
         self._arenas: list[SharedArena] = []
+        self._processes = WorkerProcesses()
         self.threads: list[Any] = []
         self._blocked = _handled_signals()
         for number in range(plan.num_workers):
             self._add_worker(number)
+        if not self._is_forked and (shortage := self._arenas[0].shortage) is not None:
+            warnings.warn(
+                "large batches of worker processes may be sent through sockets, which is slow, because "
+                f"{shortage}. Workers that are forked (multiprocessing_context='fork') do without",
+                RuntimeWarning,
+                stacklevel=2,
+            )
         self.end_calls = (
-            functools.partial(self._ends.append, True),
-            functools.partial(operator.setitem, self._flag, 0, 1),
+            self._processes.tell,
+            functools.partial(operator.setitem, self._flag.byte, 0, 1),
             *(functools.partial(socket.put, b"") for socket in self._sockets),
         )
         self._memory = CollateMemory(max_batches)
-        # The keys of answers that were copied, until the worker knows.
-        self._copied: list[list[int]] = [[] for _ in range(plan.num_workers)]
+        self._answers = [_ArenaAnswers() for _ in range(plan.num_workers)]
         self._tasks: dict[int, ProcessTask] = {}  # by the numbers of their requests
         self._numbers = itertools.count()
         self._lost: dict[int, str] = {}  # workers whose processes have ended, and what next() says of it
@@ -95,7 +102,7 @@ class ProcessGroup(WorkerGroup):
 
     def _add_worker(self, number: int) -> None:
         socket, theirs = new_connection()
-        arena = SharedArena()
+        arena = SharedArena(is_forked=self._is_forked)
         arguments = self._plan, number, theirs, arena, self._flag, self._blocked
         self.threads.append(self._context.Process(target=run_worker, args=arguments, daemon=True))
         self._sockets.append(socket)
@@ -111,6 +118,7 @@ class ProcessGroup(WorkerGroup):
             self.close()
             raise
         finally:
+            self._flag.close_descriptor()
             for end in self._theirs:
                 end.socket.close()
             for arena in self._arenas:
@@ -118,7 +126,7 @@ class ProcessGroup(WorkerGroup):
 
     def _start_all(self) -> None:
         try:
-            start_workers(self.threads, self._plan.code.roots)
+            self._processes.start(self.threads, self._plan.code.roots)
         except (TypeError, AttributeError, pickle.PicklingError):
             warnings.warn(
                 "Got pickle error when attempting to start a worker Process. "
@@ -154,7 +162,7 @@ class ProcessGroup(WorkerGroup):
 
     @property
     def is_ending(self) -> bool:
-        return bool(self._ends)
+        return bool(self._processes.told_at)
 
     @property
     def bytes_held(self) -> int:
@@ -164,7 +172,7 @@ class ProcessGroup(WorkerGroup):
 
     def _new_task(self, request: Request, worker: int, *, is_asked: bool) -> Task:
         task = ProcessTask(request, is_asked=is_asked, epoch=self._epoch, worker_id=worker, wake=_nothing)
-        task.note_copied = self._copied[worker].append
+        task.note_copied = self._answers[worker].note_copied
         return task
 
     def _send(self, task: Task) -> None:
@@ -176,11 +184,11 @@ class ProcessGroup(WorkerGroup):
             task.key = next(self._numbers)
         if not task.is_sent:
             self._tasks[task.key] = task
-            copied = list(self._copied[task.worker_id])
+            copied = list(self._answers[task.worker_id].copied)
             message = pickle.dumps(("batch", task.key, task.request, task.is_asked, task.epoch, copied), 5)
             self._sockets[task.worker_id].put(message)  # again after an interrupt, and its worker drops the second one
             task.is_sent = True
-            del self._copied[task.worker_id][: len(copied)]
+            del self._answers[task.worker_id].copied[: len(copied)]
 
     def _wait_for_change(self, timeout_seconds: float) -> bool:
         deadline = time.monotonic() + (timeout_seconds or float("inf"))
@@ -237,6 +245,8 @@ class ProcessGroup(WorkerGroup):
                     start.finish(snapshot, error, is_stateful=message.is_stateful)  # type: ignore[arg-type]
                 self._not_begun.pop((number, message.epoch), None)
         elif (task := self._tasks.get(message.key)) is not None:
+            if message.payload is not None and message.payload.is_in_slot:
+                self._answers[number].unread.add(message.key)
             task.payload, task.account, task.snapshot = message.payload, message.account, snapshot  # type: ignore[assignment]
             task.is_end_of_stream = message.is_end_of_stream
             task.is_done = True
@@ -253,15 +263,23 @@ class ProcessGroup(WorkerGroup):
             self._lost[number] = ""
             return
         process = self.threads[number]
-        process.join(_JOIN_SECONDS)
-        if process.exitcode is None:  # it has closed its end of the connection
+        if not wait_for([process], _JOIN_SECONDS):  # it has closed its end of the connection
             process.terminate()
         asked = [task for task in self._tasks.values() if task.worker_id == number and task.epoch == self._epoch]
-        self._lost[number] = _loss(process, self._last_words.get(number), asked[0].request.item if asked else None)
+        item = asked[0].request.item if asked else None
+        self._lost[number] = self._processes.loss_of(process, self._last_words.get(number), item)
         for task in asked:
             task.finish(error=RuntimeError(self._lost[number]))
             self._tasks = {key: each for key, each in self._tasks.items() if each is not task}
-        self._arenas[number].release()
+
+    def wait(self, timeout_seconds: float) -> Task:
+        task = super().wait(timeout_seconds)
+        for number in tuple(self._lost):
+            answers = self._answers[number]
+            if not (answers.unread or answers.is_released):
+                self._arenas[number].release()
+                answers.is_released = True
+        return task
 
     def received(self, task: Task) -> Any:
         assert isinstance(task, ProcessTask)
@@ -291,13 +309,26 @@ class ProcessGroup(WorkerGroup):
         self.signal_end()
         if os.getpid() != self._owner_pid:
             return
-        deadline = time.monotonic() + _JOIN_SECONDS
-        started = [process for process in self.threads if process.pid is not None]
-        for process in started:
-            process.join(max(0.0, deadline - time.monotonic()))
-        for process in started:
-            if process.exitcode is None:
-                process.terminate()
+        self._processes.wait()
+
+
+class _ArenaAnswers:
+    """The answers in a worker's arena, by their keys.
+
+    Attributes:
+        unread: The answers that have come and are not copied yet.
+        copied: The answers that were copied, until the worker knows. May have a key twice.
+        is_released: Whether the worker is dead and its memory is freed.
+    """
+
+    def __init__(self) -> None:
+        self.unread: set[int] = set()
+        self.copied: list[int] = []
+        self.is_released = False
+
+    def note_copied(self, key: int) -> None:
+        self.copied.append(key)
+        self.unread.discard(key)
 
 
 class ProcessTask(Task):
@@ -337,11 +368,6 @@ def _nothing() -> None:
     pass
 
 
-def _new_flag(context: Any) -> Any:
-    """Returns a byte that the workers share with this process."""
-    return mmap.mmap(-1, 1) if context.get_start_method() == "fork" else context.RawArray("b", 1)
-
-
 def context_of(context: Any) -> Any:
     """Returns the multiprocessing context of a loader's workers: its own, the program's, or fork."""
     if context is not None:
@@ -355,22 +381,6 @@ def context_of(context: Any) -> Any:
 def start_method_of(context: Any) -> str:
     """Returns the start method of a loader's workers without fixing the program's."""
     return context_of(context).get_start_method(allow_none=True) or "fork"
-
-
-def _loss(process: Any, last_words: str | None, item: Any) -> str:
-    """Returns the message about a worker whose process has ended."""
-    text = f"DataLoader worker (pid(s) {process.pid}) exited unexpectedly"
-    code = process.exitcode
-    if last_words is not None:
-        text += f" with {last_words}"
-    elif code is not None and code < 0:
-        text += f": DataLoader worker (pid {process.pid}) is killed by signal: {signal.strsignal(-code)}. "
-    elif code:
-        text += f" with exit code {code}"
-    if item is not None:
-        asked = repr(item)
-        text += f"; it was asked for {asked if len(asked) < 200 else asked[:200] + '...'}"
-    return f'{text}. Fewer workers need less memory; with workers="threads" the code runs in this process'
 
 
 def _handled_signals() -> frozenset[signal.Signals]:

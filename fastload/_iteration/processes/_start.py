@@ -7,6 +7,7 @@ in the child what the ``Popen`` of multiprocessing's fork start method does.
 from __future__ import annotations
 
 import atexit
+import functools
 import multiprocessing
 import os
 import posix
@@ -19,7 +20,7 @@ from multiprocessing import process as process_module
 from multiprocessing.process import BaseProcess
 from typing import Any, NoReturn, cast
 
-from fastload._native import estimate_objects, fork_workers, sharing_obstacle
+from fastload._native import CallsAtDrop, estimate_objects, fork_workers, sharing_obstacle
 
 # With fewer objects that can be shared it costs more than it saves.
 MIN_SHARED_OBJECTS = 500_000
@@ -109,14 +110,34 @@ def _start_each(processes: Sequence[BaseProcess]) -> None:
     started: list[BaseProcess] = []
     try:
         for process in processes:
+            if _is_forked(process):
+                process._Popen = _ForkPopen  # type: ignore[attr-defined]
             process.start()
             started.append(process)
+            _close_at_drop(cast("Any", process)._popen)
     except BaseException:
         for process in started:
             process.kill()
         for process in started:
             process.join()
         raise
+
+
+def _is_forked(process: BaseProcess) -> bool:
+    return type(process) in _FORKED_CLASSES and (type(process) is not context.Process or _start_method() == "fork")
+
+
+def _close_at_drop(popen: Any) -> None:
+    """Makes C calls close the descriptors of a dropped process, instead of Python code: Note [drops]."""
+    finalizer = getattr(popen, "finalizer", None)
+    if finalizer is not None and finalizer._callback is _util.close_fds:
+        popen.descriptors = _closing(finalizer._args)
+        finalizer.cancel()
+        popen.finalizer = None
+
+
+def _closing(descriptors: Iterable[int]) -> CallsAtDrop:
+    return CallsAtDrop(tuple(functools.partial(os.close, one) for one in descriptors))
 
 
 class _TogetherPopen(popen_fork.Popen):
@@ -130,9 +151,36 @@ class _TogetherPopen(popen_fork.Popen):
 
     def __init__(self, pid: int, sentinel: int, lifeline: int) -> None:  # without Popen's own, which forks
         self.returncode = None
+        self.finalizer = None
+        self._set(pid, sentinel, lifeline)
+
+    def _set(self, pid: int, sentinel: int, lifeline: int) -> None:
         self.pid = pid
         self.sentinel = sentinel
-        self.finalizer = util.Finalize(self, _util.close_fds, (sentinel, lifeline))
+        self.descriptors = _closing((sentinel, lifeline))
+
+
+class _ForkPopen(_TogetherPopen):
+    """The handle of a process that is forked alone. Unlike multiprocessing's, a failed fork leaves no descriptor."""
+
+    __init__ = popen_fork.Popen.__init__
+
+    def _launch(self, process: Any) -> None:
+        ends: list[int] = []
+        try:
+            ends += os.pipe()
+            ends += os.pipe()
+            pid = os.fork()
+        except BaseException:
+            for end in ends:
+                os.close(end)
+            raise
+        sentinel, child_sentinel, child_lifeline, lifeline = ends
+        if pid == 0:
+            _run_process(process, child_lifeline, (sentinel, lifeline))
+        os.close(child_sentinel)
+        os.close(child_lifeline)
+        self._set(pid, sentinel, lifeline)
 
 
 def _start_together(processes: Sequence[BaseProcess], roots: tuple[Any, ...]) -> str | None:
@@ -171,20 +219,36 @@ def _run_worker(
         parent_sentinel: A descriptor that becomes readable when the parent ends.
         signals: The signals to block from now on; all are blocked at the call.
     """
-    code = 1
     try:
         # Signals may have come meanwhile. The program's handlers must not run here, and Ctrl-C is for the parent.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, signals)
-        if _RUNS_EXIT_FUNCTIONS:
-            atexit._clear()
-            atexit.register(_util._exit_function)
         own: Any = processes[number]
         for other in cast("Sequence[Any]", processes):
             if other is not own:
                 del other._target, other._args, other._kwargs
-        code = own._bootstrap(parent_sentinel=parent_sentinel)
+        _run_process(own, parent_sentinel, ())
+    finally:
+        os._exit(1)
+
+
+def _run_process(process: Any, parent_sentinel: int, of_parent: Iterable[int]) -> NoReturn:
+    """Runs a process in the child that was forked for it, and ends the child.
+
+    Args:
+        process: The process.
+        parent_sentinel: A descriptor that becomes readable when the parent ends.
+        of_parent: Descriptors that only the parent uses.
+    """
+    code = 1
+    try:
+        for descriptor in of_parent:
+            os.close(descriptor)
+        if _RUNS_EXIT_FUNCTIONS:
+            atexit._clear()
+            atexit.register(_util._exit_function)
+        code = process._bootstrap(parent_sentinel=parent_sentinel)
     finally:
         if _RUNS_EXIT_FUNCTIONS:
             atexit._run_exitfuncs()
