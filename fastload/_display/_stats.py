@@ -185,7 +185,8 @@ class LoaderStats(Shown):
     def gil_held_share(self) -> float:
         """The share of checks by threads that run Python that found the GIL held by another thread.
 
-        0.0 without checks, as in worker processes. Near 1: threads do not run in parallel, because the dataset's own Python code takes all the time.
+        0.0 without checks, as in worker processes. Near 1: threads do not run in parallel, because the dataset's own
+        Python code takes all the time.
         """
         return self.gil_held / self.gil_checks if self.gil_checks else 0.0
 
