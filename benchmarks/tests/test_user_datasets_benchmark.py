@@ -9,12 +9,17 @@ from typing import Any
 import pytest
 from image_folders import make_clean_folder
 
+import fastload
 from benchmarks import __main__ as command
 from benchmarks import _turns, user_datasets
 from benchmarks._turns import measure
 from benchmarks._user_datasets import PATTERNS, Files, Pattern
 
 ROOT = Path(__file__).resolve().parents[2]
+IN_PYTHON = "not native: samples are loaded in Python, by one process: your Python runs for each sample\n"
+OF_ARRAY = "partly native: samples are made natively of the data set's array, by one process\n"
+NATIVE = "native: batches are read, decoded and transformed by one thread\n"
+VERDICTS = {"preset-train": NATIVE, "preset-eval": NATIVE, "cifar": OF_ARRAY, "mnist": OF_ARRAY}
 
 
 @pytest.fixture
@@ -38,6 +43,8 @@ def test_both_loaders_give_the_same_batches_of_every_pattern(data: Path, tmp_pat
     ours = measure(pattern.make(files), "fastload", 4, 1, pattern.num_loaders)
     assert ours["sha256"] == theirs["sha256"]
     is_native = name in ("preset-train", "preset-eval")
+    explanation = str(fastload.DataLoader(pattern.make(files), 4, num_workers=1).explain())
+    assert explanation.startswith(VERDICTS.get(name, IN_PYTHON))
     assert ours["processes"] == (1 if is_native else 1 + pattern.num_loaders)
     assert ours["images_decoded_natively"] == ours["images_decoded"]
     assert (ours["images_decoded"] > 0) == (name not in ("arrays", "cifar", "imread", "mnist"))
