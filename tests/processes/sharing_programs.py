@@ -42,6 +42,18 @@ except ImportError:
 
 START = Path(__file__).resolve().parents[2] / "fastload" / "_iteration" / "processes" / "_start.py"
 sys.modules["fastload"] = types.ModuleType("fastload")
+class CallsAtDrop:
+    """Stands for the product's class, which is built with pybind11."""
+
+    def __init__(self, calls: tuple[Any, ...]) -> None:
+        self._calls, self._owner_pid = calls, os.getpid()
+
+    def __del__(self, getpid: Any = os.getpid) -> None:
+        for call in self._calls if getpid() == self._owner_pid else ():
+            call()
+
+
+shared_objects.CallsAtDrop = CallsAtDrop
 sys.modules["fastload._native"] = shared_objects
 specification = importlib.util.spec_from_file_location("start", START)
 start: Any = importlib.util.module_from_spec(specification)

@@ -110,7 +110,7 @@ def _start_each(processes: Sequence[BaseProcess]) -> None:
     started: list[BaseProcess] = []
     try:
         for process in processes:
-            if _is_forked(process):
+            if _is_forked(process) and "_Popen" not in vars(process):
                 process._Popen = _ForkPopen  # type: ignore[attr-defined]
             process.start()
             started.append(process)
