@@ -200,7 +200,7 @@ def test_batches_that_a_worker_keeps_stay_its_own() -> None:
 
 def test_without_memory_to_map_batches_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     class Refused:
-        def __init__(self) -> None:
+        def __init__(self, *, is_forked: bool) -> None:
             raise OSError("no memory")
 
     monkeypatch.setattr(_arenas._native, "Arena", Refused)
