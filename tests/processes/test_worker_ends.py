@@ -24,11 +24,16 @@ BOTH = {"torch": torch.utils.data.DataLoader, "fastload": Processes}
 
 
 class Stubborn(Numbered):
-    """Its workers ignore SIGTERM, and take very long for sample 4."""
+    """Its two workers ignore SIGTERM, and take very long for sample 4."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.are_busy = multiprocessing.RawArray("b", 2)
 
     def sample(self, index: int) -> Any:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if index == 4:
+            self.are_busy[torch.utils.data.get_worker_info().id] = True
             time.sleep(3600)
         return index, os.getpid()
 
@@ -43,22 +48,23 @@ def _live(pid: int) -> bool:
 
 def _stubborn_workers(**arguments: Any) -> list[int]:
     """Drops an iterator whose workers do not end, and returns their pids."""
-    iterator = iter(Processes(Stubborn(), 1, sampler=[0, 1, 4, 4], num_workers=2, **arguments))
+    dataset = Stubborn()
+    iterator = iter(Processes(dataset, 1, sampler=[0, 1, 4, 4], num_workers=2, **arguments))
     pids = {int(next(iterator)[1]) for _ in range(2)}
     assert len(pids) == 2
+    assert wait_for(lambda: all(dataset.are_busy))
     return sorted(pids)
 
 
 def test_workers_that_go_on_after_a_drop_are_killed_by_later_iterations(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_worker_processes, "_GRACE_SECONDS", 0.3)
     pids = _stubborn_workers()
     other = Processes(Numbered(), 2, num_workers=1)
-    next(iter(other))  # the first signal is not due yet
+    next(iter(other))  # no signal is due yet
+    monkeypatch.setattr(_worker_processes, "_GRACE_SECONDS", 0.0)
+    next(iter(other))  # SIGTERM
+    time.sleep(0.1)
     assert all(map(_live, pids))
-    for _ in range(2):  # SIGTERM, then SIGKILL
-        assert all(map(_live, pids))
-        time.sleep(0.4)
-        next(iter(other))
+    next(iter(other))  # SIGKILL
     assert wait_for(lambda: not multiprocessing.active_children() or not any(map(_live, pids)))
 
 
