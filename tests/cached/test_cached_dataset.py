@@ -210,7 +210,7 @@ def test_worker_threads_make_each_once_and_share_it(path: Path | None, tmp_path:
     assert made.made() == once(range(30))
 
 
-def test_worker_threads_have_data_set_key_and_function_for_themselves(path: Path | None) -> None:
+def test_worker_processes_have_data_set_key_and_function_for_themselves(path: Path | None) -> None:
     class Counting:
         def __init__(self) -> None:
             self.indexes: list[int] = []
@@ -233,10 +233,11 @@ def test_worker_threads_have_data_set_key_and_function_for_themselves(path: Path
     dataset, function = Counting(), Counting()
     cached = fastload.CachedDataset(dataset, path)
     for _ in range(2):
-        assert len(list(Threads(cached.map(function), num_workers=2))) == 8
+        assert len(list(fastload.DataLoader(cached.map(function), num_workers=2))) == 8
     assert (dataset.indexes, function.indexes) == ([], [])
     assert cached.fill() == 8
-    assert len(dataset.indexes) == 8  # the keys; no sample was made here
+    # The keys, and in memory, which is each process's own, the samples.
+    assert len(dataset.indexes) == (16 if path is None else 8)
 
 
 def test_a_failure_is_the_data_sets_and_the_next_to_ask_tries_again(path: Path | None) -> None:

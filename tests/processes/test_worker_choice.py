@@ -57,26 +57,30 @@ class UsesCuda(Numbered):
 
 
 class Stream(IterableDataset[Any]):
-    """A stream whose shards end one after another."""
+    """A stream whose shards end one after another, with a position for each worker."""
 
     def __init__(self) -> None:
-        self.position = 0
+        self.positions = {0: 0, 1: 0}
 
     def __iter__(self) -> Any:
+        worker, positions = self._worker(), self.positions
+        while positions[worker] < 5 + 4 * worker:
+            positions[worker] += 1
+            use_cuda()
+            yield positions[worker] * 10 + worker, torch.rand(1)
+        positions[worker] = 0
+
+    def _worker(self) -> int:
         info = get_worker_info()
         assert info is not None
-        while self.position < 5 + 4 * info.id:
-            self.position += 1
-            use_cuda()
-            yield self.position * 10 + info.id, torch.rand(1)
-        self.position = 0
+        return info.id
 
     def state_dict(self) -> Any:
-        return {"position": self.position}
+        return {"position": self.positions[self._worker()]}
 
     def load_state_dict(self, state: Any) -> None:
         use_cuda()
-        self.position = state["position"]
+        self.positions[self._worker()] = state["position"]
 
 
 class CountedSampler(RandomSampler):
