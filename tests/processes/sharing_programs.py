@@ -42,6 +42,8 @@ except ImportError:
 
 START = Path(__file__).resolve().parents[2] / "fastload" / "_iteration" / "processes" / "_start.py"
 sys.modules["fastload"] = types.ModuleType("fastload")
+
+
 class CallsAtDrop:
     """Stands for the product's class, which is built with pybind11."""
 
