@@ -296,12 +296,14 @@ class ThreadWorker(Worker, _native.Droppable):
     def __init__(
         self, plan: WorkerPlan, number: int, code: UserCode, held: HeldGenerators | None, stop: StopSignal
     ) -> None:
-        self._streams = stop.streams[number]
+        self._stop_signal = stop
         super().__init__(plan, number, code, held, stop.is_abandoned)
 
     def _when_dropped(self) -> None:
         if (fetcher := vars(self).get("_fetcher")) is not None:
-            self._streams.put(fetcher)
+            self._stop_signal.streams[self.number].put(fetcher)
+            # The stream may lead back to the iterator, which then lives, and does not end the threads, until they end.
+            self._stop_signal.signal_end()
 
 
 class WorkerThread(DaemonThread):
