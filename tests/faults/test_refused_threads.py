@@ -132,7 +132,7 @@ FAILURES = {
     "next of the sampler": ("more = dict(sampler=FailingLater())", "native, partly native, Python"),
     "memory of a batch": ("_batch_memory.HostMemory.place = fail", "native"),
     "plan": ("fastload._loader._iterators.native_plan_of = fail", "native"),
-    "copies of objects": ("_maker.make_worker_objects = fail", "partly native, Python"),
+    "its threads": ("_maker.ThreadGroup = fail", "partly native, Python"),
     "first epoch": ("WorkerGroup.restart_order = fail", "partly native, Python"),
 }
 CASES = [(failure, kind) for failure, (_, kinds) in FAILURES.items() for kind in kinds.split(", ")]
