@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from fastload._process._memory import read_text
@@ -13,6 +14,10 @@ _REMOTE = frozenset(
         *("orangefs", "panfs", "pvfs2", "smb3", "smbfs", "vboxsf", "virtiofs", "wekafs"),
     )
 )
+
+# Octal, for white space and backslashes: man 5 fstab. No codec, which is a file that a process without a descriptor
+# could not load.
+_ESCAPE = re.compile(r"\\([0-7]{3})")
 
 
 def is_remote(file_system: str) -> bool:
@@ -48,7 +53,7 @@ def _type_of(path: Path, mounts: str) -> str:
         kind = described.split(" ")[0]
         if columns[2] == number:
             return kind
-        mount = columns[4].encode().decode("unicode_escape").encode("latin-1").decode("utf-8", "surrogateescape")
+        mount = _ESCAPE.sub(lambda found: chr(int(found[1], 8)), columns[4])
         if real == mount or real.startswith(mount.rstrip("/") + "/"):
             by_name = max(by_name, (len(mount), kind))
     return by_name[1]

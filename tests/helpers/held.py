@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import time
 from pathlib import Path
@@ -17,6 +18,7 @@ class Held(NamedTuple):
 
 
 def held_now() -> Held:
+    multiprocessing.active_children()  # frees what is kept of workers that have ended, as the next iter() does
     tasks = Path("/proc/self/task")
     children = (tasks / str(os.getpid()) / "children").read_text().split()
     return Held(len(list(tasks.iterdir())), len(list(Path("/proc/self/fd").iterdir())), len(children))
