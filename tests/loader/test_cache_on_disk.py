@@ -93,8 +93,11 @@ def test_three_epochs_have_the_bytes_without_a_cache_and_so_has_the_next_run(
     if not is_own or num_workers > 0:
         assert filled.cache_hits >= 22
         assert known.cache_hits >= 60
-        # Not the progressive one, nor the PNG. One that several processes have made counts for each.
-        assert 15 <= known.cache_records <= 22 * writers
+        assert known.cache_records >= 15
+        # Not the progressive one, nor the PNG. One that several processes have made counts for each, and without a
+        # folder of their own they share one with all processes of the user.
+        if writers == 1 or isinstance(setting, fastload.Cache):
+            assert known.cache_records <= 22 * writers
         assert known.cache_memory_bytes > 0
         let_go_of_stores()
     if isinstance(setting, fastload.Cache):
