@@ -102,6 +102,7 @@ def test_a_data_sets_state_is_requested_after_the_batches_at_which_a_saved_state
     loader = Threads(Noted(), batch_size=1, num_workers=1, snapshot_every_n_steps=10)
     list(loader)
     assert numbers == [0, 10, 20]
+    loader = Threads(Noted(), batch_size=1, num_workers=1, snapshot_every_n_steps=10)
     iterator = iter(loader)
     for _ in range(13):
         next(iterator)

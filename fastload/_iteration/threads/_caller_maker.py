@@ -75,12 +75,12 @@ class CallerMaker:
         if resume_point is not None and plan.rng == "torch":
             # Batches that are made again draw here what they drew from the program's generators before.
             self._replaying = ProgramReplay(resume_point.saved.generators).drawing
-        held = HeldGenerators(plan.code.roots, NAMES) if plan.has_states or plan.rng == "sample" else None
-        draws = self._draws_of(plan, held, resume_point) if plan.has_states else None  # may restore generators
+        draws = self._draws_of(plan, resume_point) if plan.has_states else None  # may restore generators
         stream: RandomStream
-        if self._generators is None or held is None:
+        if self._generators is None:
             stream = RandomStream(None)
         else:
+            held = HeldGenerators(plan.code.roots, NAMES)  # with those that were restored
             stream = SampleStream(plan.fetch.naming, self._generators, held.seedable)
         self._fetcher = make_fetcher(plan.fetch, stream, plan.code)
         self._position = None if draws is None else WorkerPosition(draws, self._fetcher, self._replaying)
@@ -93,8 +93,8 @@ class CallerMaker:
             with self._drawing():
                 self._position.restore(self._key, 0, resume_point)
 
-    def _draws_of(self, plan: ThreadPlan, held: HeldGenerators | None, resume_point: ResumePoint | None) -> WorkerDraws:
-        is_program = self._generators is None
+    def _draws_of(self, plan: ThreadPlan, resume_point: ResumePoint | None) -> WorkerDraws:
+        is_program, held = self._generators is None, HeldGenerators(plan.code.roots, NAMES)
         draws = WorkerDraws(self._generators or _Program(), plan.code, held, is_program=is_program)
         if resume_point is None:
             draws.begin(None, "")

@@ -73,7 +73,7 @@ def test_the_exit_of_the_program_kills_workers_that_ignore_signals(run_child: Ru
     result = run_child(
         f"""
         from fastload._iteration.processes import _worker_processes
-        from processes.test_worker_ends import _stubborn_workers
+        from processes.test_process_ends import _stubborn_workers
         _worker_processes._GRACE_SECONDS = 0.5
         if __name__ == "__main__":
             print(*_stubborn_workers(multiprocessing_context={method!r}))
@@ -131,7 +131,7 @@ def fork_and_go_on(kind: str, end: str) -> None:
 @pytest.mark.parametrize("end", [*ENDS, "Process"])
 def test_children_of_the_program_end_and_its_workers_go_on(run_child: RunChild, kind: str, end: str) -> None:
     """torch's workers are terminated by the exit functions of a forked child, which is multiprocessing's doing."""
-    code = f"from processes.test_worker_ends import fork_and_go_on\nfork_and_go_on({kind!r}, {end!r})"
+    code = f"from processes.test_process_ends import fork_and_go_on\nfork_and_go_on({kind!r}, {end!r})"
     result = run_child(code, check=False)
     is_torchs_loss = kind == "torch" and end in ("sys.exit", "exception")
     assert (result.returncode == 0) != is_torchs_loss, result.stderr
