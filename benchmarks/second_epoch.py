@@ -8,8 +8,8 @@ Linux. `python -m benchmarks --rows second_epoch` is the same. Each case with ea
 with one worker, on one core. There the batches of three epochs are compared first: both loaders' and, in the first
 epoch, torch's. If they differ the run ends with exit status 2 and no figure. Then, in each round, the index is
 discarded and five epochs are timed, each with both loaders in turn and with the same order and crops, so that a ratio
-compares the same work. torch's loader has an epoch in each round, too. The user's own data set runs in a thread: a worker
-process, as it is by default, would start in each epoch.
+compares the same work. torch's loader has an epoch in each round, too. The user's own data set runs in a thread: a
+worker process, as it is by default, would start in each epoch.
 """
 
 from __future__ import annotations
