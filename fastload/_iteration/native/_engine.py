@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 
 from fastload import _native
-from fastload._errors import ForkedProcessError, LoaderClosedError
+from fastload._errors import LoaderClosedError
 from fastload._pillow._pillow import FallbackThreads
 from fastload._process import _config
 from fastload._process._exit import LiveObjects, exit_state
@@ -71,11 +71,6 @@ class LoaderEngine:
     def can_run(self, settings: EngineSettings) -> bool:
         """Returns whether new iterations can use this engine: it was made with `settings` and has not ended."""
         return self.settings == settings and self.native.is_running
-
-    def check_process(self, what: str) -> None:
-        """Raises ForkedProcessError in a child of the process that made this engine: it has none of its threads."""
-        if self.native.is_forked:
-            raise ForkedProcessError(what, self.owner_pid)
 
     def check_open(self) -> None:
         """Raises LoaderClosedError if the engine was closed; for waits for something other than its threads."""
