@@ -7,6 +7,7 @@ import multiprocessing
 import random
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from types import FrameType
@@ -14,7 +15,7 @@ from typing import Any
 
 import recipes
 import torch
-from child_loader import make_python_part_loader, repeated_images
+from child_loader import make_python_part_loader, repeated_images, wait_for
 from flat_values import flat
 from line_interrupts import InterruptAt
 from torch.utils.data import Dataset, IterableDataset
@@ -164,6 +165,8 @@ def press_at_every_line(
                 del loader
             dropped.clear()
             _next_line()
+            if press.where is not None:  # a worker's thread holds its worker, and lets it go in a moment
+                wait_for(lambda: False, 10)
         except KeyboardInterrupt:
             is_raised = True
         finally:
@@ -186,6 +189,8 @@ def lost_presses(make: Callable[[], Any], num_presses: int) -> list[Any]:
         The object that Python reports for each press that has not reached the program.
     """
     choose, presses, lost = random.Random(1), _Presses(), []
+    # Takes signals that the main thread blocks, as a notebook's threads do.
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
     begin = time.monotonic()
     for _ in range(10):
         for _ in itertools.islice(make(), 1):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing
 import runpy
 import sys
@@ -26,4 +27,5 @@ def run(name: str, *arguments: str) -> None:
 
 
 if __name__ == "__main__":
+    faulthandler.dump_traceback_later(120)  # before the test gives up
     run(*sys.argv[1:])

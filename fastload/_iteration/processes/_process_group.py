@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import itertools
 import multiprocessing
@@ -13,7 +12,7 @@ import signal
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch.multiprocessing
@@ -75,7 +74,7 @@ class ProcessGroup(WorkerGroup):
         self._arenas: list[SharedArena] = []
         self._processes = WorkerProcesses()
         self.threads: list[Any] = []
-        self._blocked = _handled_signals()
+        self._held = _handled_signals()
         for number in range(plan.num_workers):
             self._add_worker(number)
         if not self._is_forked and (shortage := self._arenas[0].shortage) is not None:
@@ -103,7 +102,7 @@ class ProcessGroup(WorkerGroup):
     def _add_worker(self, number: int) -> None:
         socket, theirs = new_connection()
         arena = SharedArena(is_forked=self._is_forked)
-        arguments = self._plan, number, theirs, arena, self._flag, self._blocked
+        arguments = self._plan, number, theirs, arena, self._flag, self._held
         self.threads.append(self._context.Process(target=run_worker, args=arguments, daemon=True))
         self._sockets.append(socket)
         self._theirs.append(theirs)
@@ -112,7 +111,7 @@ class ProcessGroup(WorkerGroup):
     def start(self) -> None:
         """Starts all processes, or leaves none if one fails."""
         try:
-            with _blocked(self._blocked):
+            with _native.HeldSignals(self._held):
                 self._start_all()
         except BaseException:
             self.close()
@@ -383,17 +382,7 @@ def start_method_of(context: Any) -> str:
     return context_of(context).get_start_method(allow_none=True) or "fork"
 
 
-def _handled_signals() -> frozenset[signal.Signals]:
+def _handled_signals() -> list[int]:
     """Returns the signals with handlers in Python: their exceptions would be lost in the hooks of a fork."""
-    handled = (number for number in signal.valid_signals() if callable(signal.getsignal(number)))
-    return frozenset(map(signal.Signals, handled)) | {signal.SIGINT}
-
-
-@contextlib.contextmanager
-def _blocked(signals: frozenset[signal.Signals]) -> Iterator[None]:
-    """Blocks signals in this thread and in processes started meanwhile. Those that come meanwhile are handled later."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    handled = {int(number) for number in signal.valid_signals() if callable(signal.getsignal(number))}
+    return [*(handled | {int(signal.SIGINT)})]

@@ -54,7 +54,7 @@ class WorkerProcesses:
         return [process for reference in self._references if (process := reference()) is not None]
 
     def start(self, processes: list[Any], roots: tuple[Any, ...]) -> None:
-        """Starts processes, all or none; see start_workers(). Call it once, with signals blocked."""
+        """Starts processes, all or none; see start_workers(). Call it once, while signals are held."""
         follow_up_all()
         for process in processes:
             # Python code would remove it from this set when it is dropped: Note [drops]. multiprocessing needs the set
