@@ -112,7 +112,7 @@ def main() -> None:
         distributed.init_process_group("nccl" if device else "gloo")
     train(parser.parse_args(), device or torch.device("cpu"))
     if NUM_RANKS > 1:
-        time.sleep(0.1)  # gloo's thread needs the GIL to release its last work
+        time.sleep(1)  # gloo's thread needs the GIL to release its last work
         distributed.destroy_process_group()
 
 

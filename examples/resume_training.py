@@ -114,7 +114,7 @@ def main() -> None:
         print(f"rank {rank} resumes after step {training.steps}")
     run(training, options)
     if num_ranks > 1:
-        time.sleep(0.1)  # gloo's thread needs the GIL to release its last work
+        time.sleep(1)  # gloo's thread needs the GIL to release its last work
         dist.destroy_process_group()
 
 

@@ -370,7 +370,7 @@ def main(folder: str, output: str, *parts: str) -> None:
             assert not alarms, (part, alarms)
     Path(output, f"{torch.distributed.get_rank()}.json").write_text(json.dumps(results))
     torch.distributed.barrier()
-    time.sleep(0.1)  # gloo's thread lets go of its last work, for which it needs the GIL
+    time.sleep(1)  # gloo's thread lets go of its last work, for which it needs the GIL
     torch.distributed.destroy_process_group()
 
 
