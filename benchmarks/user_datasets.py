@@ -8,7 +8,8 @@
 
 Linux. fastload chooses threads or processes, unless --loaders names them. `python -m benchmarks --rows user_datasets`
 is the same. Every run has its own process, and the loaders take turns. The batches of a first epoch are compared; if
-they differ the run ends with exit status 2, the pattern's name and no figure of it. Then an epoch is timed.
+they differ the run ends with exit status 2, the pattern's name and no figure of it. Then an epoch is timed. A pattern
+whose program fails is skipped, and the exit status is 1.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -61,13 +63,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     print(format_table(found))
-    if options.json is not None:
+    if options.json is not None and found:
         names = ("patterns", "loaders", "workers", "cores", "rounds", "samples", "batch_size")
         settings = {name: getattr(options, name) for name in names}
         own = {package: package for name in found if (package := PATTERNS[name].package) is not None}
         record = make_record(found, machine, settings, {"torchvision": "torchvision", **own})
         write_record(options.json, record)
-    return 0
+    is_whole = all(name in found or not PATTERNS[name].is_installed for name in options.patterns)
+    return 0 if is_whole else 1
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -98,7 +101,11 @@ def run_patterns(options: argparse.Namespace) -> dict[str, Rounds]:
             continue
         num_cores = pattern.num_loaders * max(1, options.workers)
         with pinned_to(options.cores or sorted(os.sched_getaffinity(0))[:num_cores]):
-            found[name] = _run_pattern(name, options)
+            try:
+                found[name] = _run_pattern(name, options)
+            except subprocess.CalledProcessError:
+                print(f"{name}: skipped, its program failed as shown above", flush=True)
+                continue
         print(f"{name}: equal, {', '.join(_speed(found[name], loader) for loader in _ours(found[name]))}", flush=True)
     return found
 
