@@ -136,3 +136,28 @@ def test_a_forked_child_has_the_programs_handlers_and_no_signal_of_its_parent(ru
         """
     )
     assert result.stdout == "1 0\n1\n"
+
+
+def test_workers_block_what_the_program_blocks(run_child: RunChild) -> None:
+    result = run_child(
+        """
+        import signal
+        from torch.utils.data import DataLoader
+        import fastload
+
+        class Blocked:
+            def __len__(self):
+                return 1
+
+            def __getitem__(self, index):
+                return str(sorted(map(int, signal.pthread_sigmask(signal.SIG_BLOCK, ()))))
+
+        for number in (signal.SIGUSR1, signal.SIGALRM):
+            signal.signal(number, lambda number, frame: None)
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2})
+        loaders = DataLoader(Blocked(), num_workers=1), fastload.DataLoader(Blocked(), num_workers=1)
+        torchs, ours = map(list, loaders)
+        print(ours == torchs, ours)
+        """
+    )
+    assert result.stdout == "True [['[2, 10, 12]']]\n"

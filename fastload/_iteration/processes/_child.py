@@ -167,7 +167,7 @@ def run_worker(
         end: The worker's end of its connection.
         arena: The worker's arena.
         is_ending: Whether the workers were told to end.
-        blocked: Signals that have been blocked since before this process began.
+        blocked: Signals that fastload, and not the program, has blocked since before this process began.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
     signal_handling._set_worker_signal_handlers()  # type: ignore[attr-defined]

@@ -75,6 +75,7 @@ class ProcessGroup(WorkerGroup):
         self._processes = WorkerProcesses()
         self.threads: list[Any] = []
         self._held = _handled_signals()
+        self._blocked_at_start = set(self._held) - signal.pthread_sigmask(signal.SIG_BLOCK, ())
         for number in range(plan.num_workers):
             self._add_worker(number)
         if not self._is_forked and (shortage := self._arenas[0].shortage) is not None:
@@ -102,7 +103,7 @@ class ProcessGroup(WorkerGroup):
     def _add_worker(self, number: int) -> None:
         socket, theirs = new_connection()
         arena = SharedArena(is_forked=self._is_forked)
-        arguments = self._plan, number, theirs, arena, self._flag, self._held
+        arguments = self._plan, number, theirs, arena, self._flag, self._blocked_at_start
         self.threads.append(self._context.Process(target=run_worker, args=arguments, daemon=True))
         self._sockets.append(socket)
         self._theirs.append(theirs)
