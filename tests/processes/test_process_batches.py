@@ -110,6 +110,22 @@ def test_tensors_of_every_kind_come_as_they_were(tensor: torch.Tensor) -> None:
     assert torch.equal(*plain)
 
 
+ARRAYS = {
+    "read-only": np.broadcast_to(np.float32(3.0), (2, 3)),
+    "image": np.asarray(Image.new("RGB", (200, 200))),
+    "big-endian": np.arange(3, dtype=">i4"),
+    "columns": np.asfortranarray(np.ones((2, 3))),
+}
+
+
+@pytest.mark.parametrize("loader", [DataLoader, Processes])
+def test_arrays_in_a_batch_may_be_changed_as_with_torch(loader: Any) -> None:
+    batches = loader(list(ARRAYS), batch_size=None, num_workers=1, collate_fn=ARRAYS.get)
+    for array in batches:
+        array += 1
+        assert array.dtype.isnative
+
+
 # ---- memory ----------------------------------------------------------------------------------------------------------
 
 

@@ -71,7 +71,7 @@ class Packed:
 
 class _Pickler(ForkingPickler):
     def __init__(self, file: Any) -> None:
-        super().__init__(file, 5)
+        super().__init__(file)  # the default protocol, as torch: others keep NumPy's arrays read-only
         self.spans: dict[int, _Span] = {}  # by the storage's implementation
 
     def reducer_override(self, thing: Any) -> Any:
