@@ -32,6 +32,7 @@ from fastload._resume._generators import ProgramReplay
 from fastload.samplers._epoch_order import EpochOrder
 from fastload.samplers._index_array import BadIndicesError
 from fastload.samplers._own_batches import sequential_key
+from fastload.samplers._resting import known_length
 
 # The most states of a stateful sampler that are kept.
 _MOST_BATCHES = 2**20
@@ -461,26 +462,34 @@ class EpochIterator(_BaseDataLoaderIter, _native.Droppable):
         """Asks a stateful sampler for a batch after the last one, as next() will: its state then belongs to the next
         epoch. With workers this was done when the last batch was handed out."""
         is_asked_for_each = self._setup.num_workers == 0 and self._order.kind == "stateful"
-        if is_asked_for_each and not self._is_exhausted and not self._given and self._has_given_all():
+        if not is_asked_for_each or self._is_exhausted or self._given:
+            return
+        has_given_all = self._has_given_all()
+        if _is_at_end(self.position, self._setup.index_sampler) if has_given_all is None else has_given_all:
             self._order.give(self._given)
             self._is_exhausted = not self._given
 
-    def _has_given_all(self) -> bool:
-        """Returns whether all batches of the epoch are known to have been handed out."""
+    def _has_given_all(self) -> bool | None:
+        """Returns whether all batches of the epoch were handed out; None: the length of the user's sampler tells."""
         if self._is_over:
             return True
         if self._ready or self._made or self._late_error or self._maker.in_flight or self._given:
             return False
         if self._is_exhausted and self._maker.is_running:  # if it has ended, batches in flight may be missing
             return True
-        try:
-            return self.position >= len(self._setup.index_sampler)
-        except TypeError:  # the sampler has no length
-            return False
+        length = known_length(self._setup.index_sampler)
+        return None if length is None else self.position >= length
 
     def _state_later(self) -> Callable[[], SavedState]:
         """Returns a function that makes the state of this moment and does not keep the iterator."""
-        position, is_over = self.position, self._has_given_all()
+        has_given_all, position, index_sampler = self._has_given_all(), self.position, self._setup.index_sampler
+        if has_given_all is not None:
+            return self._state_at(position, is_over=has_given_all)
+        # The user's __len__ may draw, which only a program that asks for the state may notice.
+        before, after = (self._state_at(position, is_over=is_over) for is_over in (False, True))
+        return lambda: (after if _is_at_end(position, index_sampler) else before)()
+
+    def _state_at(self, position: int, *, is_over: bool) -> Callable[[], SavedState]:
         setup = self._setup
         identity = EpochIdentity(
             rng=setup.settings.rng,
@@ -540,3 +549,12 @@ def _num_samples(item: Any) -> int:
     """Returns the number of samples that the sampler gave, up to the first that is not an index."""
     given = item.before if isinstance(item, BadIndicesError) else item
     return len(given) if isinstance(given, (list, np.ndarray)) else 1
+
+
+def _is_at_end(position: int, index_sampler: Any) -> bool:
+    try:
+        return position >= len(index_sampler)
+    except Exception as error:
+        if is_interrupt(error):
+            raise
+        return False  # it has no length

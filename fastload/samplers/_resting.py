@@ -14,7 +14,7 @@ from fastload._errors import StateError
 from fastload._process._interrupts import is_interrupt
 from fastload._resume._held import fits, is_held, set_state, state_of
 from fastload.samplers._draw_numbers import NumberedBatches
-from fastload.samplers._own_batches import draws_order
+from fastload.samplers._own_batches import draws_order, own_batches
 from fastload.samplers._saved_sampler import Kind, SavedSampler
 from fastload.samplers._seeded_shuffle import sharded_in
 from fastload.samplers._sharded_sampler import ShardedSampler
@@ -34,6 +34,16 @@ def kind_of(batch_sampler: Any) -> Kind:
     if type(inner) in (*_SEQUENCES, SequentialSampler, _InfiniteConstantSampler):
         return "fixed"
     return "distributed" if type(inner) is DistributedSampler else "asked again"
+
+
+def known_length(batch_sampler: Any) -> int | None:
+    """Returns the number of batches; None if code of the user's would count them, which may draw, or nothing can."""
+    if kind_of(batch_sampler) in ("asked again", "stateful") and own_batches(batch_sampler) is None:
+        return None
+    try:
+        return len(batch_sampler)
+    except Exception:  # noqa: BLE001 - of the data set
+        return None
 
 
 def sharded_of(batch_sampler: Any) -> ShardedSampler | None:

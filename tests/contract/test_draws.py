@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
 from both_loaders import assert_same
 from samplers import Counting
-from torch.utils.data import BatchSampler, RandomSampler
+from torch.utils.data import BatchSampler, RandomSampler, Sampler
 
 
 class States:
@@ -91,3 +92,29 @@ def test_samplers_are_asked_as_often_and_as_early_as_torch_asks(
         return counting.log, note.found
 
     assert_same(run)
+
+
+class _CountedByIterating(Sampler[list[int]]):
+    def __iter__(self) -> Iterator[list[int]]:
+        yield from torch.randperm(12).view(4, 3).tolist()
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("is_persistent", [False, True])
+def test_a_sampler_that_draws_to_count_is_not_counted_where_torch_does_not(
+    num_workers: int, is_persistent: bool
+) -> None:
+    if is_persistent and num_workers == 0:
+        pytest.skip("torch refuses it")
+
+    def numbers(kind: Any) -> Any:
+        torch.manual_seed(8)
+        arguments = {"num_workers": num_workers, "persistent_workers": is_persistent}
+        loader = kind(range(12), batch_sampler=_CountedByIterating(), **arguments)
+        found = [next(iter(loader)).tolist() for _ in range(3)]
+        return [*found, *(batch.tolist() for batch in loader), torch.rand(1).item()]
+
+    assert_same(numbers)

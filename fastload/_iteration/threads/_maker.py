@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import sys
 from typing import Any
@@ -24,6 +23,7 @@ from fastload._iteration.threads._worker_group import WorkerGroup
 from fastload._workers._collate_memory import CollateMemory
 from fastload._workers._places import HeldGenerators
 from fastload._workers._user_code import NAMES
+from fastload.samplers._resting import known_length
 
 
 class WorkerMaker:
@@ -83,9 +83,8 @@ class WorkerMaker:
         setup, resumed = self._setup, start.resumed
         self._first = self._next_number = start.first
         self._done = None
-        self._last_number = 0
-        with contextlib.suppress(TypeError):  # a sampler without a length: any batch may be the last
-            self._last_number = sys.maxsize if setup.is_of_stream else len(setup.index_sampler)
+        # Any batch may be the last one if the length is not known.
+        self._last_number = sys.maxsize if setup.is_of_stream else known_length(setup.index_sampler) or 0
         next_worker = 0 if resumed is None or resumed.next_worker is None else resumed.next_worker
         first_worker = next_worker if setup.is_of_stream else start.first % setup.num_threads
         self._starts = self._group.restart_order(start.key, first_worker)
