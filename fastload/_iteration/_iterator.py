@@ -59,19 +59,18 @@ class EpochIterator(_BaseDataLoaderIter, _native.Droppable):
         saved, resumed = setup.saved, setup.resumed
         order = self._order_from(setup, maker, saved)
         with contextlib.ExitStack() as stack:
-            # Workers that continue have a base seed already, so nothing is drawn from the program's generators.
+            # Workers that continue have their seeds already.
             if resumed is not None:
-                stack.enter_context(ProgramReplay().drawing())
+                stack.enter_context(_nothing_drawn(setup.generator))
             if setup.num_workers == 0 and order.is_asked_by_torch:
                 stack.enter_context(order.asking())
-            generator = setup.generator
-            state = None if generator is None or resumed is None else generator.get_state()
             super().__init__(loader)
         if resumed is not None:
             assert resumed.base_seed is not None, "the workers continue"
-            self._base_seed = resumed.base_seed
-            if generator is not None and state is not None:
-                generator.set_state(state if resumed.generator is None else resumed.generator)
+            self._base_seed, self._shared_seed = resumed.base_seed, resumed.graph_seed
+            if setup.generator is not None and resumed.generator is not None:
+                setup.generator.set_state(resumed.generator)
+        self._graph_seed = self._shared_seed
         self._setup, self._delivery = setup, setup.delivery
         self._owner_pid = os.getpid()
         self._clock = ConsumerClock(setup.waits)
@@ -80,7 +79,8 @@ class EpochIterator(_BaseDataLoaderIter, _native.Droppable):
         exit_state.watch()
         self._maker = maker
         pin_device = self._pin_memory_device or None
-        maker.start(TorchValues(int(self._base_seed), bool(self._pin_memory), pin_device, self._timeout))
+        base_seed, pins = int(self._base_seed), bool(self._pin_memory)
+        maker.start(TorchValues(base_seed, self._graph_seed, pins, pin_device, self._timeout))
         try:
             if maker.threads:
                 self._workers = maker.threads
@@ -110,13 +110,21 @@ class EpochIterator(_BaseDataLoaderIter, _native.Droppable):
         self, loader: TorchDataLoader[Any], order: EpochOrder, saved: SavedState | None, *, first_iter: bool
     ) -> None:
         setup = self._setup
+        is_within = saved is not None and saved.moment == "in an epoch"
         self._clock.begin_epoch()
         if setup.num_workers > 0:
-            # torch asks the sampler for a second iterator here and uses it; samplers may rely on this.
-            with order.asking() if order.is_asked_by_torch else contextlib.nullcontext():
+            with contextlib.ExitStack() as stack:
+                # torch asks the sampler for a second iterator here and uses it; samplers may rely on this.
+                if order.is_asked_by_torch:
+                    stack.enter_context(order.asking())
+                if is_within:
+                    stack.enter_context(_nothing_drawn(setup.generator))
                 super()._reset(loader, first_iter)
+        if self._resets and not is_within:
+            self._graph_seed = self._shared_seed  # torch uses the one of its first _reset() for nothing
         self._epoch = setup.progress.epoch
-        self._key = setup.random_key(int(self._base_seed), self._resets)
+        key = setup.random_key(int(self._base_seed), self._resets)
+        self._key = key._replace(graph_seed=self._graph_seed if self._resets else None)
         self._late = LateEpoch(setup, saved)
         self._is_over = False  # StopIteration was raised
         self._ready: list[Any] = []  # the batch that next() returns, once it is complete
@@ -503,6 +511,7 @@ class EpochIterator(_BaseDataLoaderIter, _native.Droppable):
             epoch=self._epoch,
             base_seed=int(self._base_seed),
             resets=self._resets,
+            graph_seed=self._graph_seed,
         )
         begins_at, workers = self._maker.state_before(position, is_over=is_over)
         if is_over:
@@ -543,6 +552,16 @@ class EpochIterator(_BaseDataLoaderIter, _native.Droppable):
     @property
     def _is_forked(self) -> bool:
         return os.getpid() != self._owner_pid
+
+
+@contextlib.contextmanager
+def _nothing_drawn(generator: torch.Generator | None) -> Iterator[None]:
+    """Lets torch's base class draw without a change to the program's generators and the loader's."""
+    state = None if generator is None else generator.get_state()
+    with ProgramReplay().drawing():
+        yield
+    if generator is not None and state is not None:
+        generator.set_state(state)
 
 
 def _num_samples(item: Any) -> int:

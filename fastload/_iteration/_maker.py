@@ -20,12 +20,14 @@ class TorchValues(NamedTuple):
 
     Attributes:
         base_seed: The base seed of the workers.
+        graph_seed: The seed of a data pipe; None: there is none, or a resumed epoch has its own.
         pins: Whether batches on the host are page-locked.
         pin_device: The value of pin_memory_device, or None.
         timeout_seconds: The limit of each wait; 0: no limit.
     """
 
     base_seed: int
+    graph_seed: int | None
     pins: bool
     pin_device: str | None
     timeout_seconds: float

@@ -69,6 +69,7 @@ class SavedState:
             None if there is no such state, or no batch depends on earlier ones.
         replayed: How many of the batches that were handed out are made again.
         next_worker: The worker of a stream that makes the first batch after resuming; None if there is no stream.
+        graph_seed: The seed of a data pipe in the epoch that is resumed, or None.
     """
 
     moment: Moment
@@ -90,6 +91,7 @@ class SavedState:
     workers: tuple[SavedWorker, ...] | None = None
     replayed: int = 0
     next_worker: int | None = None
+    graph_seed: int | None = None
 
     @property
     def begins_at(self) -> int:
@@ -137,6 +139,8 @@ class SavedState:
             ours["replayed"] = self.replayed
         if self.next_worker is not None:
             ours["next_worker"] = self.next_worker
+        if self.graph_seed is not None:
+            ours["graph_seed"] = self.graph_seed
         if self.generator is not None:
             ours["generator"] = torch_text(self.generator)
         return {**self._torchdatas(), "fastload": ours}
@@ -209,6 +213,7 @@ def _parse_ours(ours: Fields, top: Fields) -> SavedState:
         workers=_workers_of(ours, top, num_workers) if "workers" in ours else None,
         replayed=ours.whole("replayed", ours.whole("position", 2**63) + 1) if "replayed" in ours else 0,
         next_worker=ours.whole("next_worker", max(1, num_workers)) if "next_worker" in ours else None,
+        graph_seed=ours.whole("graph_seed", 2**63) if "graph_seed" in ours else None,
     )
     if way is None and ours.any("fingerprint") is not None:
         raise ours.error("fingerprint", "must be None if way is None: no epoch has begun")

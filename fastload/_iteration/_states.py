@@ -28,6 +28,7 @@ class EpochIdentity:
         epoch: The loader's epoch.
         base_seed: The base seed of the workers.
         resets: Number of epochs that the iterator had before.
+        graph_seed: The seed of a data pipe, or None.
     """
 
     rng: str
@@ -41,12 +42,18 @@ class EpochIdentity:
     epoch: int
     base_seed: int
     resets: int
+    graph_seed: int | None
 
     def state_at(self, position: int, sampler: SavedSampler, workers: WorkerStates) -> SavedState:
         """Returns the state after `position` batches of an unfinished epoch."""
         state = self._state("in an epoch", position, sampler, workers)
         return replace(
-            state, position=position, base_seed=self.base_seed, resets=self.resets, replayed=workers.replayed
+            state,
+            position=position,
+            base_seed=self.base_seed,
+            resets=self.resets,
+            replayed=workers.replayed,
+            graph_seed=self.graph_seed,
         )
 
     def state_after(self, num_yielded: int, sampler: SavedSampler, workers: WorkerStates) -> SavedState:

@@ -23,6 +23,7 @@ from fastload._process._config import TorchDataLoader
 from fastload._process._distributed import rank_and_world_size
 from fastload._quarantine._quarantine import Quarantine
 from fastload._quarantine._substitutes import Candidates, candidates_of
+from fastload._workers._data_pipes import is_data_pipe
 from fastload._workers._gpu_objects import gpu_object
 from fastload._workers._user_code import NAMES, UserCode
 from fastload.sources._lowering import LoweredSource, lower_dataset
@@ -105,6 +106,7 @@ class CurrentLoader:
             self.settings.workers,
             num_workers=self.loader.num_workers,
             worker_method=getattr(self.loader, "worker_method", "multiprocessing"),
+            is_data_pipe=is_data_pipe(self.loader.dataset),
             find_gpu=lambda: self._gpu_obstacle,
         )
 

@@ -20,6 +20,7 @@ from fastload._planning._plan import LoaderPlan
 from fastload._planning._verdicts import Mode, StageVerdict, gil_advice
 from fastload._planning._worker_form import WorkerForm
 from fastload._process._config import TorchDataLoader
+from fastload._workers._data_pipes import is_data_pipe
 
 # len() of their classes is a quick look-up; len() of a user's class may read files, or raise.
 _QUICK_PACKAGES = frozenset({"builtins", "fastload", "torch", "torchvision"})
@@ -109,14 +110,13 @@ def explain_loader(now: CurrentLoader, plan: LoaderPlan) -> Explanation:
             Mode.NATIVE: f"native: batches are read, decoded and transformed {by}",
             Mode.PARTLY_NATIVE: f"partly native: samples are {_native_work(plan)}, {by}",
             Mode.PYTHON: f"not native: samples are loaded in Python, {by}",
-            Mode.TORCH: "not native: torch's own iterator runs, unchanged",
         }[plan.mode]
         rows += _image_rows(now, plan.mode)
         rows += _cache_rows(now, plan, form)
         hints += advice(now.loader, plan.mode, plan.source, plan.transform)
         if now.settings.workers == "threads":
             hints += filter(None, [gil_advice(now.kept.stats())])
-    rows += [*_memory_rows(now, plan.mode, form), *_device_rows(now, plan.mode)]
+    rows += [*_memory_rows(now, form), *_device_rows(now, plan.mode)]
     rows += [*state_rows(now, plan.mode, form), *hints]
     return Explanation("\n".join([verdict, *(f"  {row}" for row in rows)]), tuple(map(_row_of, rows)))
 
@@ -153,22 +153,21 @@ def _image_rows(now: CurrentLoader, mode: Mode) -> list[str]:
 
 
 def _cache_rows(now: CurrentLoader, plan: LoaderPlan, form: WorkerForm) -> list[StageVerdict]:
-    mode, setting = plan.mode, now.cache_setting(plan)
+    setting = now.cache_setting(plan)
     if is_of_pixels(setting) and (why := plan.why_no_pixels()) is not None:
         return [StageVerdict("cache", "pixels", f"iter() raises a ValueError, as {why}")]
-    is_native = mode in (Mode.NATIVE, Mode.PARTLY_NATIVE)
-    opens_natively = mode is Mode.PYTHON and now.loader.num_workers > 0 and now.images_obstacle() is None
-    if setting is None or not (is_native or opens_natively):
+    opens_natively = now.loader.num_workers > 0 and now.images_obstacle() is None
+    if setting is None or (plan.mode is Mode.PYTHON and not opens_natively):
         return []
     caches = now.kept.threads.caches if form.is_of_processes else now.kept.cache
     return [StageVerdict("cache", *caches.describe(setting))]
 
 
-def _memory_rows(now: CurrentLoader, mode: Mode, form: WorkerForm) -> list[str]:
+def _memory_rows(now: CurrentLoader, form: WorkerForm) -> list[str]:
     """Returns a row if each worker process will copy a large data set."""
-    if not form.is_of_processes or mode not in (Mode.PYTHON, Mode.PARTLY_NATIVE):
-        return []
     roots = now.arguments.code.roots
+    if not form.is_of_processes or is_data_pipe(now.loader.dataset):
+        return []
     why = why_not_shared(roots, now.loader.num_workers, now.loader.multiprocessing_context)
     if why is None:
         return []

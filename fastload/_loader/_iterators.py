@@ -1,4 +1,4 @@
-"""Makes the iterator of an epoch: native threads, threads or processes that run Python, or torch's own iterator."""
+"""Makes the iterator of an epoch: native threads, or threads or processes that run Python."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from fastload._iteration._iterator import EpochIterator
 from fastload._iteration._maker import BatchMaker
 from fastload._iteration._settings import check_epoch
 from fastload._iteration._setup import LoaderSetup
-from fastload._iteration._torch_iterator import torch_iterator
 from fastload._iteration.native._engine import EngineSettings, LoaderEngine
 from fastload._iteration.native._maker import NativeMaker
 from fastload._iteration.native._repairs import BatchRepairs
@@ -30,32 +29,29 @@ from fastload._iteration.threads._native_samples import NativeSamples
 from fastload._iteration.threads._thread_plan import ThreadPlan
 from fastload._loader._current import CurrentLoader
 from fastload._loader._explanation import explain_loader
-from fastload._loader._obstacles import OF_TORCHS
-from fastload._loader._resuming import check_not_resumed, checked_resume_point, requirements_of
+from fastload._loader._resuming import checked_resume_point, requirements_of
 from fastload._pillow import _pillow
 from fastload._planning._native_plans import NativePlan
 from fastload._planning._plan import LoaderPlan
 from fastload._planning._verdicts import Mode
 from fastload._quarantine._guard import SampleGuard
 from fastload._quarantine._policy import check_policy
+from fastload._workers._data_pipes import is_data_pipe
 from fastload._workers._init_fn import init_native_workers
 from fastload._workers._random_stream import SampleNaming
 
 
-def new_iterator(now: CurrentLoader) -> Any:
+def new_iterator(now: CurrentLoader) -> EpochIterator:
     """Returns a new iterator over the loader with its current attributes."""
     loader, settings = now.loader, now.settings
     check_epoch(loader, now.arguments.batches_per_worker)
     check_policy(settings.error_policy, loader.dataset, is_batched=now.arguments.is_batched)
-    progress = now.kept.progress
     plan = now.plan()
     _check_plan(now, plan)
     now.kept.forms.begin(now.form(plan), settings.workers)
-    if plan.mode is Mode.TORCH:
-        check_not_resumed(progress, OF_TORCHS)
-        return torch_iterator(loader, now.kept.torch, now.delivery(), now.kept.waits)
     make_requirements = functools.partial(requirements_of, now, plan, functools.partial(native_plan_of, now))
-    setup = now.setup(plan, checked_resume_point(progress.resumed, make_requirements, now.arguments.num_threads))
+    saved = checked_resume_point(now.kept.progress.resumed, make_requirements, now.arguments.num_threads)
+    setup = now.setup(plan, saved)
     if plan.mode is Mode.NATIVE:
         return _native_iterator(now, replace(setup, index_sampler=loader.batch_sampler))
     return python_iterator(now, setup, begins_natively=plan.mode is Mode.PARTLY_NATIVE)
@@ -70,10 +66,6 @@ def _check_plan(now: CurrentLoader, plan: LoaderPlan) -> None:
         )
     if is_of_pixels(now.cache_setting(plan)) and (why := plan.why_no_pixels()) is not None:
         raise NoPixelsError(f"{why}:\n{explain_loader(now, plan)}")
-    if plan.mode is Mode.TORCH and settings.on_error != "raise":
-        raise ValueError(
-            f"on_error={settings.on_error!r} needs fastload's own workers, but:\n{explain_loader(now, plan)}"
-        )
 
 
 # ---- native batches ----------------------------------------------------------------------------------------------
@@ -207,7 +199,7 @@ def python_iterator(now: CurrentLoader, setup: LoaderSetup, *, begins_natively: 
         torch.utils.data.DataLoader.check_worker_number_rationality(now.loader)  # torch warns at construction and here
         context, forms = now.loader.multiprocessing_context, now.kept.forms
         make_cache = threads.caches.opener(cache_setting, _num_images(now))
-        if setup.settings.workers == "auto":
+        if setup.settings.workers == "auto" and not is_data_pipe(code.dataset):
             maker = AutoMaker(plan, threads, context, make_cache, open_cache=open_cache, forms=forms)
         else:
             maker = ProcessMaker(plan, threads, context, make_cache)

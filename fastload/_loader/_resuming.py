@@ -17,7 +17,6 @@ from fastload._iteration._saved_state import SavedState, Way
 from fastload._iteration._setup import LoaderArguments
 from fastload._iteration._states import state_not_begun
 from fastload._loader._current import CurrentLoader
-from fastload._loader._obstacles import OF_STEPS, OF_TORCHS, obstacle
 from fastload._loader._saved_checks import (
     ResumeRequirements,
     check_num_workers,
@@ -47,6 +46,11 @@ from fastload.samplers._seeded_shuffle import SeededShuffle
 
 # The most paths in one row of explain().
 _MAX_PATHS = 8
+# Why a loader with steps= has no state, and what to do.
+_WITH_STEPS = (
+    "with steps= an iteration covers a part of an epoch or several epochs, and only whole epochs can be resumed",
+    "Leave out steps and end the loop yourself",
+)
 
 
 def state_of(now: CurrentLoader, begin_epoch: Callable[[], Any]) -> dict[str, Any]:
@@ -59,7 +63,11 @@ def state_of(now: CurrentLoader, begin_epoch: Callable[[], Any]) -> dict[str, An
         return _not_begun_dict(now)
     iterator = progress.iterator
     if not isinstance(iterator, EpochIterator) and progress.left is None:
-        return _epoch_start(now, OF_TORCHS).as_dict()
+        raise StateError(
+            "fastload.position",
+            "is not known: this process has a copy of an iterator, or a derived class has made another",
+            "ask for the state in the process that iterates",
+        )
     state: dict[str, Any] = iterator.state_dict() if progress.left is None else progress.left().as_dict()
     _warn_of_inexact(now, state)
     return state
@@ -67,7 +75,7 @@ def state_of(now: CurrentLoader, begin_epoch: Callable[[], Any]) -> dict[str, An
 
 def _begin_early(now: CurrentLoader, begin_epoch: Callable[[], Any]) -> bool:
     """Starts the epoch of the next iter() now, if only the workers' data sets know their positions; else False."""
-    if not is_stateful(now.loader.dataset) or now.plan().mode not in (Mode.PYTHON, Mode.PARTLY_NATIVE):
+    if not is_stateful(now.loader.dataset) or now.plan().mode is Mode.NATIVE:
         return False
     progress, holder = now.kept.progress, epoch_holder(now.index_sampler)
     iterator = begin_epoch()
@@ -94,27 +102,9 @@ def take_begun(now: CurrentLoader) -> Any:
 def _check_kind(now: CurrentLoader) -> None:
     """Raises StateError for a loader whose iterations have no states."""
     if now.settings.steps is not None:
-        raise obstacle(f"a loader with steps={now.settings.steps}", OF_STEPS)
-
-
-def _epoch_start(now: CurrentLoader, why: str) -> SavedState:
-    """Returns the start of the current epoch, with a warning: frameworks ask every loader, so it should not raise.
-
-    Raises:
-        StateError: The sampler has its own state, which is ahead of the batches handed out.
-    """
-    if kind_of(now.index_sampler) == "stateful" and sharded_of(now.index_sampler) is None:
-        raise obstacle("the iteration of this loader", why)
-    kept = now.kept
-    if not kept.has_warned_of_epoch_start:
-        kept.has_warned_of_epoch_start = True
-        problem, _, next_step = why.partition(". ")
-        warnings.warn(
-            f"state_dict() returns the start of the epoch, not the position in it: {problem}. {next_step}",
-            stacklevel=4,
-        )
-    saved = state_not_begun(now.arguments)
-    return replace(saved, epoch=max(0, saved.epoch - 1))
+        problem, next_step = _WITH_STEPS
+        what = f"a loader with steps={now.settings.steps}"
+        raise StateError("fastload.way", f"{what} has no state to resume from: {problem}", next_step)
 
 
 def _warn_of_inexact(now: CurrentLoader, state: dict[str, Any]) -> None:
@@ -251,13 +241,6 @@ def _follow_epoch(progress: Progress, saved: SavedState) -> None:
         progress.epoch = saved.epoch
 
 
-def check_not_resumed(progress: Progress, why: str) -> None:
-    """Raises StateError if a state from within an epoch was loaded and the loader's epochs now have no states."""
-    saved = progress.resumed
-    if saved is not None and saved.fingerprint is not None:
-        raise obstacle("this loader", why)
-
-
 def checked_resume_point(
     saved: SavedState | None, make_requirements: Callable[[], ResumeRequirements], num_threads: int
 ) -> SavedState | None:
@@ -278,8 +261,6 @@ def requirements_of(
         native = make_native(plan)
         fingerprint = fingerprint_of(native, now.index_sampler, errors)
         return ResumeRequirements("native", fingerprint, native.has_ordered_draws)
-    if plan.mode is Mode.TORCH:
-        raise obstacle("this loader", OF_TORCHS)
     fingerprint = fingerprint_of_loader(now.loader.dataset, now.index_sampler, errors)
     way: Way = "tail" if plan.mode is Mode.PARTLY_NATIVE else "python"
     is_of_stream = now.arguments.is_of_stream
@@ -290,11 +271,9 @@ def requirements_of(
 def state_rows(now: CurrentLoader, mode: Mode, form: WorkerForm) -> list[str]:
     """Returns the rows of explain() for an epoch that has no state, or an incomplete one."""
     if now.settings.steps is not None:
-        return [_row(f"raises StateError: {OF_STEPS}")]
+        return [_row(f"raises StateError: {'. '.join(_WITH_STEPS)}")]
     if mode is Mode.NATIVE:
         return []
-    if mode is Mode.TORCH:
-        return [_row(f"returns the start of the epoch: {OF_TORCHS}")]
     return list(map(_row, _losses(now, form)))
 
 

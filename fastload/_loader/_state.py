@@ -14,7 +14,6 @@ from fastload._delivery._device import Device, PinnedMemory
 from fastload._display._stats import CURRENT_LEVELS, LoaderStats
 from fastload._iteration._progress import Progress
 from fastload._iteration._settings import LoaderSettings
-from fastload._iteration._torch_iterator import TorchCounters
 from fastload._iteration.native._engine import LoaderEngine
 from fastload._iteration.threads._counters import add_counters
 from fastload._iteration.threads._loader_threads import LoaderThreads
@@ -35,7 +34,6 @@ class LoaderState:
         source: The data set's compact form.
         threads: Objects that iterations in Python threads share.
         forms: The forms of the workers.
-        torch: Counters of torch's own iterators.
         device, opened: The device that was opened last, and the value of `device` that it was opened for.
         pinned: Memory of batches that stay on the host.
         staged: Memory of batches that go to a device.
@@ -52,7 +50,6 @@ class LoaderState:
         self.source: LoweredSource | None = None
         self.threads = LoaderThreads()
         self.forms = FormMemory()
-        self.torch = TorchCounters()
         self.device: Device | None = None
         self.opened: Any = None
         self.pinned = PinnedMemory()
@@ -63,7 +60,6 @@ class LoaderState:
         self.progress = Progress(epoch)
         self.state_at_rest: tuple[Any, CodeType] | None = None
         self.has_warned_of_program_draws = False
-        self.has_warned_of_epoch_start = False
         self.has_warned_of_inexact = False
         self._turn, self._pid = threading.RLock(), os.getpid()
 
@@ -118,7 +114,6 @@ class LoaderState:
     def stats(self) -> LoaderStats:
         """Returns counts, times and memory of all iterations."""
         others = {
-            **self.torch.stats(),
             **self.waits.stats(),
             **self.threads.caches.with_levels(self.cache.stats()),
             "pageable_allocations": self.pinned_memory.num_pageable,

@@ -22,7 +22,7 @@ def advice(
     loader: DataLoader[Any], mode: Mode, source: LoweredSource | None, transform: LoweredTransform | None
 ) -> list[str]:
     """Returns rows of explain() for a loader that is not entirely native."""
-    if mode not in (Mode.PARTLY_NATIVE, Mode.PYTHON):
+    if mode is Mode.NATIVE:
         return []
     found: list[str] = []
     if source is None:

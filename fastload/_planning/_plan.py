@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, IterDataPipe, MapDataPipe
+from torch.utils.data import DataLoader
 
 from fastload import _native
 from fastload._delivery._batch_memory import ViewForm
@@ -99,7 +99,7 @@ class LoaderPlan:
         return _first_steps(self._steps_before_pixels())
 
     def _steps_before_pixels(self) -> tuple[PlacedStep, ...]:
-        if self.mode not in (Mode.NATIVE, Mode.PARTLY_NATIVE) or self.transform is None:
+        if self.mode is Mode.PYTHON or self.transform is None:
             raise NoFirstStepsError("samples are not loaded natively")
         views = self.transform.views if self.mode is Mode.NATIVE else ()
         return first_steps_of(views or (self.transform,))
@@ -173,9 +173,6 @@ def plan_loader(
     """
     dataset = type(loader.dataset).__qualname__
     batching = batching_verdicts(loader)
-    if isinstance(loader.dataset, (IterDataPipe, MapDataPipe)):
-        reason = "torch's iterator seeds and shards the graph of a DataPipe"
-        return LoaderPlan((StageVerdict("source", dataset, reason, Mode.TORCH), *batching), rng)
     try:
         source = lower_source()
     except NotLoweredError as error:

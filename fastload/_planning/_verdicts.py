@@ -25,7 +25,6 @@ class Mode(enum.IntEnum):
     NATIVE = 0
     PARTLY_NATIVE = 1  # native code begins the samples, the user's own Python ends them
     PYTHON = 2  # the user's dataset makes the samples
-    TORCH = 3
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ from fastload._planning._verdicts import Mode
 #    by its objects, or by torch's error in a worker; spawned processes can use CUDA.
 # 3. If no process can be started, threads run all Python, and a warning gives the reason.
 # 4. Everything else runs in processes.
-# "processes" sets rules 2 and 3 aside, "threads" also rule 4.
+# "processes" sets rules 2 and 3 aside, "threads" also rule 4. A data pipe runs in processes in any case: each worker
+# shards its own graph.
 
 
 class WorkerForm(NamedTuple):
@@ -91,6 +92,7 @@ def choose_form(
     *,
     num_workers: int,
     worker_method: str,
+    is_data_pipe: bool,
     find_gpu: Callable[[], str | None],
 ) -> WorkerForm:
     """Chooses the form of a loader's workers: Note [the form of workers].
@@ -100,14 +102,15 @@ def choose_form(
         workers: The loader's argument.
         num_workers: torch's argument.
         worker_method: torch's argument.
+        is_data_pipe: Whether the data set is one.
         find_gpu: Returns why processes cannot use the GPU that the user's Python works on, as a clause, or None.
     """
     if num_workers == 0:
         return WorkerForm("caller")
     if plan.mode is Mode.NATIVE:
         return WorkerForm("threads")
-    if plan.mode is Mode.TORCH:  # torch's own iterator starts processes in any case
-        return WorkerForm("processes")
+    if is_data_pipe:
+        return WorkerForm("processes", "threads cannot share the graph of a data pipe")
     if workers != "auto":
         return WorkerForm("processes" if workers == "processes" else "threads")
     if worker_method != "multiprocessing":

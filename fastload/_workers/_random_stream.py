@@ -20,11 +20,13 @@ class RandomKey(NamedTuple):
     Attributes:
         seed, epoch: The seed and the epoch of its iteration.
         numbers: The samples' numbers as draws; empty if an epoch has each sample once.
+        graph_seed: torch's seed of a data pipe, if workers that have begun get another; else None.
     """
 
     seed: int
     epoch: int
     numbers: Sequence[int] = ()
+    graph_seed: int | None = None
 
     def number(self, position: int) -> int | None:
         """Returns the number of the sample at a position of the batch, if it has one."""

@@ -18,6 +18,7 @@ from fastload._iteration.threads._pinning import pinning_of
 from fastload._iteration.threads._resume_point import resume_points
 from fastload._iteration.threads._thread_plan import ThreadPlan
 from fastload._iteration.threads._worker_group import WorkerGroup
+from fastload._workers._data_pipes import with_graph
 from fastload._workers._places import HeldGenerators
 from fastload._workers._user_code import NAMES
 
@@ -43,7 +44,7 @@ class ProcessMaker(WorkerMaker):
         self._context, self._make_cache = context_of(context), make_cache
 
     def _new_group(self, values: TorchValues) -> WorkerGroup:
-        setup, code, fetch = self._setup, self._plan.code, self._plan.fetch
+        setup, code, fetch = self._setup, with_graph(self._plan.code, values.graph_seed), self._plan.fetch
         is_forked = self._context.get_start_method() == "fork"
         child = ChildPlan(
             code=code,

@@ -24,6 +24,7 @@ from fastload._iteration.threads._worker_draws import GeneratorSnapshot, WorkerD
 from fastload._iteration.threads._worker_group import closed_error
 from fastload._process._interrupts import is_interrupt
 from fastload._resume._generators import ProgramReplay
+from fastload._workers._data_pipes import begin_graph
 from fastload._workers._exchanges import exchanged
 from fastload._workers._generators import WorkerGenerators
 from fastload._workers._places import HeldGenerators
@@ -104,6 +105,7 @@ class CallerMaker:
 
     def start(self, values: TorchValues) -> None:
         self._pin = pinning_of(self._plan.setup.delivery, values)
+        begin_graph(self._plan.code.dataset, values.graph_seed)
 
     def begin_epoch(self, start: EpochStart) -> None:
         self._key, self._first, self._num_replayed = start.key, start.first, start.num_replayed

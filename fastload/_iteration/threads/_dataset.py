@@ -14,6 +14,7 @@ from fastload._images._array_dataset import ArrayDataset, holds_array, innermost
 from fastload._iteration.threads._fetcher import BatchFetcher, EndOfStreamError, FetchPlan, silent_end
 from fastload._quarantine._failure import Account
 from fastload._resume._user_state import UserState, asked, is_stateful, loaded
+from fastload._workers._data_pipes import seed_graph
 from fastload._workers._random_stream import RandomKey, RandomStream
 from fastload._workers._user_code import UserCode
 
@@ -168,6 +169,7 @@ class IterableFetcher(BatchFetcher):
 
     def begin(self, key: RandomKey, epoch: int) -> None:
         """Asks the dataset for an iterator; fetch() calls this if the iterator of `epoch` is still missing."""
+        seed_graph(self._code.dataset, key.graph_seed)
         self._stream.begin_sample(key, self._worker_id)
         try:
             with self._stream.mode():

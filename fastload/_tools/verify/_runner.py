@@ -122,9 +122,9 @@ class LoaderRunner:
         return bool(self.loader._auto_collation)
 
     @functools.cached_property
-    def mode(self) -> Mode:
-        """The way in which the loader makes its batches."""
-        return CurrentLoader(self.loader).plan().mode if isinstance(self.loader, DataLoader) else Mode.TORCH
+    def mode(self) -> Mode | None:
+        """The way in which the loader makes its batches; None: torch's class makes them."""
+        return CurrentLoader(self.loader).plan().mode if isinstance(self.loader, DataLoader) else None
 
     @property
     def is_native(self) -> bool:
@@ -133,8 +133,8 @@ class LoaderRunner:
 
     @property
     def is_fastloads(self) -> bool:
-        """Whether fastload makes its batches, in threads or processes, and not torch's own iterator."""
-        return self.mode is not Mode.TORCH
+        """Whether fastload makes its batches, and not torch's class."""
+        return self.mode is not None
 
     @property
     def runs_python_in_threads(self) -> bool:
