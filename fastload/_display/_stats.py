@@ -39,7 +39,7 @@ class LoaderStats(Shown):
         samples_native: Samples decoded and transformed by native code.
         samples_fallback: Samples decoded by Pillow, then transformed by native code.
         samples_python_tail: Samples among those for which part of the pipeline ran in Python.
-        samples_python: Samples that the dataset made in Python, in workers or through torch's own iterator.
+        samples_python: Samples that the dataset made in Python, in workers or in the calling thread.
         samples_failed: Samples that raised a SampleError.
         samples_replaced: Bad samples for which substitutes were delivered.
         samples_skipped: Bad samples left out of delivered batches.
@@ -51,8 +51,7 @@ class LoaderStats(Shown):
         image_fallback_reasons: Images among those that Pillow has decoded, per reason. An image whose pixels were never
             read counts as neither.
         stage_seconds: Time of threads and worker processes per stage: "read", "header", "cache", "decode", "transform";
-            "fallback" is Pillow's; "tail", "dataset" and "collate" are the user's own Python code. torch's own
-            iterator, which runs data pipes, is not timed.
+            "fallback" is Pillow's; "tail", "dataset" and "collate" are the user's own Python code.
         consumer_wait_seconds: Time that next() took to return batches; without workers it includes making them. High:
             loading is the bottleneck.
         consumer_busy_seconds: Time between a batch and the request for the next one: your training steps, if the loop

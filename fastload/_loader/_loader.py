@@ -377,8 +377,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
 
         Before the first iter(), a call starts no epoch and draws no random numbers. The exception is a data set with
         state_dict() and load_state_dict(): only its workers can answer. If Python makes the batches, the call waits for
-        workers that have not started, at most as long as for one batch. For a data pipe it warns and returns the start
-        of the epoch.
+        workers that have not started, at most as long as for one batch.
 
         Returns:
             A new dict of dicts, lists, str, int, float, bool and None. It takes at most 35 kB with 8 workers, 90 kB if

@@ -36,11 +36,9 @@ from fastload._workers._places import HeldGenerators
 from fastload._workers._user_code import NAMES
 from fastload.samplers._resting import (
     epoch_holder,
-    kind_of,
     load_own_state,
     loaded_at_rest,
     set_generators,
-    sharded_of,
 )
 from fastload.samplers._seeded_shuffle import SeededShuffle
 

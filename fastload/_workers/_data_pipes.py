@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.utils.data import IterDataPipe, MapDataPipe, dataloader, get_worker_info, graph_settings
+from torch.utils.data import IterDataPipe, MapDataPipe, dataloader, graph_settings
 
 from fastload._process._distributed import rank_and_world_size
 from fastload._workers._user_code import UserCode
@@ -35,14 +34,9 @@ def with_graph(code: UserCode, seed: int | None) -> UserCode:
     """Returns `code` for workers: they seed a data pipe and shard it among themselves before worker_init_fn."""
     if not is_data_pipe(code.dataset):
         return code
-    rank, world_size = rank_and_world_size()
-    return code._replace(init_fn=functools.partial(_begin_in_worker, code.init_fn, world_size, rank, seed))
+    return code._replace(init_fn=functools.partial(_begin_in_worker, code, seed, *rank_and_world_size()))
 
 
-def _begin_in_worker(
-    init_fn: Callable[[int], None] | None, world_size: int, rank: int, seed: int | None, worker_id: int
-) -> None:
-    info = get_worker_info()
-    assert info is not None, "workers call it"
-    seed_graph(info.dataset, seed)
-    dataloader._sharding_worker_init_fn(init_fn, world_size, rank, worker_id)  # type: ignore[no-untyped-call]
+def _begin_in_worker(code: UserCode, seed: int | None, rank: int, world_size: int, worker_id: int) -> None:
+    seed_graph(code.dataset, seed)
+    dataloader._sharding_worker_init_fn(code.init_fn, world_size, rank, worker_id)

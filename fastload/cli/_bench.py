@@ -17,7 +17,7 @@ from fastload._tools.benchmark import BenchmarkResult, benchmark
 from fastload.cli._console import say, show
 from fastload.cli._errors import DIFFERENT, FINE, LoaderFailedError, UsageError, one_line, require_folders, write_json
 from fastload.cli._folder_loader import loader_of_folder
-from fastload.cli._targets import measurable_loader_of
+from fastload.cli._targets import loader_of
 from fastload.cli._verify import compare
 
 _DESCRIPTION = """Compares the batches of torch's DataLoader and of fastload's, and measures both in turns. For a folder
@@ -84,7 +84,7 @@ def _loader(options: argparse.Namespace) -> TorchDataLoader[Any]:
         raise UsageError(f"{target!r} is neither a folder nor of the form script.py:name or package.module:name")
     if options.batch_size is not None or options.workers is not None:
         raise UsageError("--batch-size and --workers are for a folder's loader: set them where your loader is made")
-    return measurable_loader_of(target)
+    return loader_of(target)
 
 
 def _measured(loaders: dict[str, TorchDataLoader[Any]], seconds: float) -> dict[str, list[BenchmarkResult]]:

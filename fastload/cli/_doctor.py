@@ -12,7 +12,7 @@ from fastload._display._progress import Progress
 from fastload._tools.doctor import doctor
 from fastload.cli._console import show
 from fastload.cli._errors import FINE, LoaderFailedError, UsageError, one_line, require_folders, write_json
-from fastload.cli._targets import function_of, measurable_loader_of
+from fastload.cli._targets import function_of, loader_of
 
 _DESCRIPTION = """Measures the machine, the files and a loader in parts, says in one sentence what limits it, by how
 much, and what to change, and measures the loader again with that change. It takes less than a minute. Without a
@@ -43,7 +43,7 @@ def _run(options: argparse.Namespace) -> int:
         if value is not None and not value > 0:
             raise UsageError(f"{name} must be a positive number, got {value:g}")
     require_folders(options.json)
-    loader = measurable_loader_of(options.loader)
+    loader = loader_of(options.loader)
     train_step: Callable[[Any], object] | None = None
     if options.train_step is not None:
         train_step = function_of(options.train_step)

@@ -11,8 +11,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from torch.utils.data import IterDataPipe, MapDataPipe
-
 from fastload._display._progress import Progress
 from fastload._process._config import TorchDataLoader
 from fastload.cli._errors import UsageError, one_line
@@ -45,18 +43,6 @@ def loader_of(target: str) -> TorchDataLoader[Any]:
     if not isinstance(found, TorchDataLoader):
         raise UsageError(f"{target} is a {type(found).__name__}, not a DataLoader or a function that returns one")
     return found
-
-
-def measurable_loader_of(target: str) -> TorchDataLoader[Any]:
-    """Returns a loader like `loader_of`.
-
-    Raises:
-        UsageError: like `loader_of`, or fastload leaves the loader to torch.
-    """
-    loader = loader_of(target)
-    if isinstance(loader.dataset, (IterDataPipe, MapDataPipe)):
-        raise UsageError(f"{target} loads a DataPipe, which fastload leaves to torch: there is nothing to measure")
-    return loader
 
 
 def function_of(target: str) -> Callable[..., Any]:

@@ -156,7 +156,6 @@ LEVELS = {
         "_fingerprint": 0,
         "_saved_worker": 0,
         "_settings": 0,
-        "_torch_iterator": 0,
         "_torchdata_keys": 0,
         "_saved_state": 1,
         "_progress": 2,
@@ -226,6 +225,7 @@ LEVELS = {
         "_torch_globals": 3,
         "_init_fn": 4,
         "_user_code": 0,
+        "_data_pipes": 1,
         "__init__": 5,
     },
     "fastload/transforms": {

@@ -255,19 +255,6 @@ def test_collate_functions_run_in_the_worker_once_for_each_batch(num_workers: in
     assert {batch[2] for batch in mine} == {num_workers == 0}
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:Some child DataPipes")
-@pytest.mark.parametrize("num_workers", [0, 2])
-@pytest.mark.parametrize("shuffle", [None, False, True])
-def test_data_pipes_are_shuffled_sharded_and_seeded_as_by_torch(shuffle: bool | None, num_workers: int) -> None:
-    def run(kind: Any) -> Any:
-        torch.manual_seed(6)
-        pipe = torch.utils.data.datapipes.iter.IterableWrapper(range(20)).shuffle().sharding_filter()
-        loader = kind(pipe, batch_size=3, shuffle=shuffle, num_workers=num_workers)
-        return [[batch.tolist() for batch in loader] for _ in range(2)]
-
-    assert_same(run)
-
-
 UNPICKLABLE: dict[str, Callable[[], Any]] = {
     "a lambda": lambda: [lambda: 1],
     "a lock": lambda: [threading.Lock()],

@@ -120,15 +120,6 @@ def test_every_obstacle_is_named_and_threads_of_python_run(images: ImageFolder, 
     assert way_of(loader) == "python"
 
 
-def test_datapipes_go_to_torchs_own_iterator() -> None:
-    pipe = torch.utils.data.datapipes.iter.IterableWrapper(range(5))
-    loader = fastload.DataLoader(pipe, batch_size=2)
-    reasons = reasons_of(loader, "not native: torch's own iterator runs, unchanged")
-    assert "graph of a DataPipe" in reasons
-    assert [batch.tolist() for batch in loader] == [[0, 1], [2, 3], [4]]
-    assert way_of(loader) != "python"
-
-
 @pytest.mark.parametrize("kind", ["images", "images_with_python_part"])
 def test_worker_init_fn_is_no_obstacle(kind: str, request: pytest.FixtureRequest) -> None:
     class Called:

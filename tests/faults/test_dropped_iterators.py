@@ -55,20 +55,6 @@ def test_a_press_while_an_iterator_is_dropped_at_its_end_reaches_the_program(
     )
 
 
-def test_a_press_while_torchs_worker_processes_end_reaches_the_program(run_loader_child: RunChild) -> None:
-    """At lines of torch's loader. The finalizers of multiprocessing are Python's own."""
-    run_loader_child(
-        """
-        from torch.utils.data.datapipes.iter import IterableWrapper
-        from dropped_iterators import press_at_every_line
-        has_lines = lambda file: file.endswith("torch/utils/data/dataloader.py")
-        make = lambda: fastload.DataLoader(IterableWrapper(range(99)), num_workers=2)
-        num_presses = press_at_every_line(make, has_lines, with_loader=True)
-        assert num_presses > 10, num_presses
-        """
-    )
-
-
 def test_code_of_the_user_that_a_drop_runs_ends_before_the_press_is_raised(run_loader_child: RunChild) -> None:
     run_loader_child(
         """

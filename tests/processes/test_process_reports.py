@@ -185,7 +185,7 @@ def test_every_form_of_workers_is_named_as_it_is(photographs: Path, workers: Any
         list(caller)
 
 
-def test_a_loader_of_torchs_iterator_has_processes() -> None:
+def test_a_loader_of_a_data_pipe_has_processes() -> None:
     loader = fastload.DataLoader(IterableWrapper(range(4)), num_workers=2, workers="threads")
     list(loader)
     assert "2 processes" in repr(loader)

@@ -14,6 +14,7 @@ import torch
 from python_runs import drawn
 from resumed_runs import NUM_EPOCHS, batch_of, program_states, seed_program, set_program_states
 from torch.utils.data import IterableDataset, get_worker_info
+from torch.utils.data.datapipes.iter import IterableWrapper
 
 import fastload
 
@@ -196,6 +197,7 @@ STREAMS: dict[str, Callable[[], Any]] = {
     "stateful iterator": StatefulIterator,
     "both stateful": StatefulBoth,
     "own iterator": OwnIterator,
+    "data pipe": lambda: IterableWrapper(range(sum(LENGTHS))).shuffle(buffer_size=9).sharding_filter().map(sample_of),
 }
 STATEFUL = ("stateful data set", "stateful iterator", "both stateful", "own iterator")
 BATCHES: dict[str, dict[str, Any]] = {

@@ -489,17 +489,6 @@ def test_a_native_state_is_refused_where_python_makes_the_batches(folder: Path) 
         iter(loader)
 
 
-def test_data_pipes_have_no_state() -> None:
-    from torch.utils.data.datapipes.iter import IterableWrapper
-
-    loader = fastload.DataLoader(IterableWrapper(range(5)))
-    assert "in an epoch state_dict() returns the start of the epoch: torch's own iterator makes the" in loader.explain()
-    iterator = iter(loader)
-    next(iterator)
-    with pytest.warns(UserWarning, match="returns the start of the epoch"):
-        loader.state_dict()
-
-
 @pytest.mark.parametrize("steps", [-1, True, 1.5, None, 2**31])
 def test_snapshots_are_of_a_number_of_steps(folder: Path, steps: Any) -> None:
     with pytest.raises(ValueError, match=r"snapshot_every_n_steps must be an int from 0 to 2147483647, got"):

@@ -41,7 +41,6 @@ class Unequal(Broken):
 numbers = list(range(10))
 theirs = torch.utils.data.DataLoader(numbers, batch_size=4, num_workers=1, shuffle=True)
 mine = fastload.DataLoader(numbers, batch_sampler=[[0, 1], [2]], rng="sample", seed=1, device="cuda")
-pipe = torch.utils.data.DataLoader(torch.utils.data.datapipes.iter.IterableWrapper(numbers), batch_size=4)
 
 class Stream(torch.utils.data.IterableDataset):
     def __iter__(self):
@@ -183,22 +182,16 @@ def test_bench_without_torchvision_says_what_to_do(tmp_path: Path, capsys: pytes
         (("bench", "train.py:mine", "--seconds", "0"), 2, "--seconds must be a positive number, got 0"),
         (("bench", "train.py:mine", "--workers", "2"), 2, "--batch-size and --workers are for a folder's loader: "),
         (("bench", "train.py:mine", "--compare", "0"), 2, "ValueError: batches must be None or a positive int, got 0"),
-        (
-            ("bench", "train.py:pipe"),
-            2,
-            "train.py:pipe loads a DataPipe, which fastload leaves to torch: there is",
-        ),
         (("bench", "train.py:broken"), 3, "torch's loader: OSError: the disk is gone"),
         (("bench", "train.py:empty"), 3, "torch's loader: ValueError: the loader gives no batch, so there is nothing"),
         (("doctor", "train.py:mine", "--seconds", "0"), 2, "--seconds must be a positive number, got 0"),
         (("doctor", "train.py:mine", "--step-time", "-1"), 2, "--step-time must be a positive number, got -1"),
         (("doctor", "train.py:theirs", "--train-step", "train.py:numbers"), 2, "train.py:numbers is a list, not a f"),
-        (("doctor", "train.py:pipe"), 2, "train.py:pipe loads a DataPipe, which fastload leaves to torch: there is"),
         (("doctor", "train.py:broken"), 3, "OSError: the disk is gone"),
         (("doctor", "train.py:empty"), 3, "ValueError: the loader gives no batch, so there is nothing to measure"),
         (("verify", "missing.module:old", "train.py:mine"), 2, "importing missing.module: ModuleNotFoundError: No mod"),
         (("verify", "train.py:theirs", "train.py:failing"), 2, "train.py:failing(): LookupError: no data here"),
-        (("explain", "train.py:none"), 2, "train.py has no 'none'; its loaders: theirs, mine, pipe, stream, empty, b"),
+        (("explain", "train.py:none"), 2, "train.py has no 'none'; its loaders: theirs, mine, stream, empty, broken"),
         (("explain", "train.py:numbers"), 2, "train.py:numbers is a list, not a DataLoader or a function that returns"),
     ],
 )

@@ -239,11 +239,11 @@ def test_samples_need_not_be_collated(evaluation: ImageFolder, has_python_part: 
 
 @pytest.mark.parametrize(
     ("kind", "mode"),
-    [(DataLoader, Mode.TORCH), (fastload.DataLoader, Mode.NATIVE), (fastload.DataLoader, Mode.PARTLY_NATIVE)],
+    [(DataLoader, None), (fastload.DataLoader, Mode.NATIVE), (fastload.DataLoader, Mode.PARTLY_NATIVE)],
 )
 @pytest.mark.parametrize("num_workers", [0, 1, 2])
 def test_indices_of_each_batch_are_those_of_the_sampler(
-    evaluation: ImageFolder, kind: Any, mode: Mode, num_workers: int
+    evaluation: ImageFolder, kind: Any, mode: Mode | None, num_workers: int
 ) -> None:
     dataset = blurred(evaluation) if mode is Mode.PARTLY_NATIVE else evaluation
     loader = kind(dataset, batch_sampler=[[3, 1], [99], [2], [0, 5, 6]], num_workers=num_workers)

@@ -84,7 +84,7 @@ class DeliveredSample:
         return fingerprint(self.values)
 
 
-_MODES = {
+_MODES: dict[Mode | None, str] = {
     Mode.NATIVE: ", native",
     Mode.PARTLY_NATIVE: ", partly native",
     Mode.PYTHON: ", in Python",
