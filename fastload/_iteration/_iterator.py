@@ -121,7 +121,7 @@ class EpochIterator(_BaseDataLoaderIter, _native.Droppable):
                     stack.enter_context(_nothing_drawn(setup.generator))
                 super()._reset(loader, first_iter)
         if self._resets and not is_within:
-            self._graph_seed = self._shared_seed  # torch uses the one of its first _reset() for nothing
+            self._graph_seed = self._shared_seed  # no worker gets the one that torch's first _reset() draws
         self._epoch = setup.progress.epoch
         key = setup.random_key(int(self._base_seed), self._resets)
         self._key = key._replace(graph_seed=self._graph_seed if self._resets else None)

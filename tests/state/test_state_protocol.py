@@ -489,6 +489,18 @@ def test_a_native_state_is_refused_where_python_makes_the_batches(folder: Path) 
         iter(loader)
 
 
+def test_a_derived_classs_own_iterator_has_no_state() -> None:
+    class Own(fastload.DataLoader[Any]):
+        def _get_iterator(self) -> Any:
+            return torch.utils.data.dataloader._SingleProcessDataLoaderIter(self)
+
+    loader = Own([1, 2])  # type: ignore[arg-type]
+    iterator = iter(loader)
+    next(iterator)
+    with pytest.raises(fastload.StateError, match="is not known: this process has a copy of an iterator"):
+        loader.state_dict()
+
+
 @pytest.mark.parametrize("steps", [-1, True, 1.5, None, 2**31])
 def test_snapshots_are_of_a_number_of_steps(folder: Path, steps: Any) -> None:
     with pytest.raises(ValueError, match=r"snapshot_every_n_steps must be an int from 0 to 2147483647, got"):
