@@ -49,6 +49,11 @@ def has_opencv_limits() -> bool:
     return any(name.startswith("OPENCV_IO_MAX_IMAGE") for name in os.environ)
 
 
+def has_malloc_settings() -> bool:
+    """Returns whether the user has set glibc's malloc."""
+    return any(name == "GLIBC_TUNABLES" or name.startswith("MALLOC_") for name in os.environ)
+
+
 def cache_folder() -> Path:
     """Returns the folder for cached files: $FASTLOAD_CACHE, else fastload in $XDG_CACHE_HOME or ~/.cache.
 

@@ -44,7 +44,7 @@ from fastload._iteration.threads._resume_point import ResumePoint
 from fastload._iteration.threads._task import Task
 from fastload._iteration.threads._worker import Worker, WorkerPlan
 from fastload._iteration.threads._worker_draws import WorkerStart
-from fastload._process import _worker_process
+from fastload._process import _config, _worker_process
 from fastload._workers._collate_memory import CollateMemory
 from fastload._workers._generators import WorkerGenerators
 from fastload._workers._places import HeldGenerators
@@ -62,7 +62,6 @@ _MORE_OOM_SCORE, _MOST_OOM_SCORE = 500, 1000
 # From malloc.h.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _MAX_MMAP_BYTES = 32 << 20
-_MALLOC_VARIABLES = frozenset({"GLIBC_TUNABLES", "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"})
 
 
 @dataclass(frozen=True)
@@ -198,7 +197,7 @@ def _keep_freed_memory() -> None:
     By its defaults glibc gives it back to the system and takes it again, up to 130 page faults in each sample. The
     thresholds are the largest ones that it would choose by itself.
     """
-    if _MALLOC_VARIABLES.isdisjoint(os.environ):
+    if not _config.has_malloc_settings():
         with contextlib.suppress(AttributeError):  # another C library
             set_option = ctypes.CDLL(None).mallopt
             set_option(_M_MMAP_THRESHOLD, _MAX_MMAP_BYTES)
