@@ -3,11 +3,14 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
+#include <cstdlib>
 #include <utility>
 
 #include "base/checked_math.h"
@@ -22,6 +25,21 @@ constexpr int kPopulateWrite = 23;  // older headers; the number is part of the 
 #endif
 
 std::size_t page_bytes() noexcept { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
+
+// The share of the address space left to a limited process that an arena may take: workers have one each, and the
+// program needs the rest.
+constexpr std::size_t kLimitedShare = 16;
+
+// Returns how many bytes an arena may map: SIZE_MAX where the process's address space is not limited.
+std::size_t most_bytes() noexcept {
+    rlimit limit;
+    if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return SIZE_MAX;
+    char text[64] = {};  // man 5 proc_pid_statm: the first number is the pages of the address space
+    const UniqueFd file(::open("/proc/self/statm", O_RDONLY | O_CLOEXEC));
+    if (!file.is_open() || ::read(file.get(), text, sizeof text - 1) <= 0) return limit.rlim_cur / kLimitedShare;
+    const rlim_t used = std::strtoull(text, nullptr, 10) * page_bytes();
+    return limit.rlim_cur > used ? (limit.rlim_cur - used) / kLimitedShare : 0;
+}
 
 // Maps `size` bytes of a file, or of anonymous memory for -1. Returns null with an error number if it fails.
 std::uint8_t* map_shared(int file, std::size_t size, int* error) noexcept {
@@ -92,7 +110,8 @@ Arena Arena::create(std::size_t num_slots, std::size_t max_slot_bytes, For user,
 Arena Arena::create_in(UniqueFd file, std::size_t num_slots, std::size_t max_slot_bytes, int* error) noexcept {
     Arena arena;
     *error = ENOMEM;
-    for (std::size_t bytes = max_slot_bytes; bytes >= kMinSlotBytes && !arena.is_mapped(); bytes /= 2) {
+    for (std::size_t bytes = std::min(max_slot_bytes, most_bytes() / num_slots);
+         bytes >= kMinSlotBytes && !arena.is_mapped(); bytes /= 2) {
         const std::size_t slot_bytes = bytes - bytes % page_bytes();
         std::size_t size = 0;
         if (!checked_multiply(num_slots, slot_bytes, &size)) continue;

@@ -22,8 +22,9 @@ class Arena {
 
     enum class For : std::uint8_t { kForkedWorker, kOtherProcess };  // another process needs the descriptor
 
-    // Maps `num_slots` slots of `max_slot_bytes` each, or of the largest half, quarter, ... that the limits of the
-    // process allow, at least kMinSlotBytes. If none can be mapped, is_mapped() is false and *error an error number.
+    // Maps `num_slots` slots of `max_slot_bytes` each, or of the largest half, quarter, ... that the system allows, at
+    // least kMinSlotBytes. If the process's address space is limited (RLIMIT_AS), all slots together take at most a
+    // sixteenth of what is left of it. If none can be mapped, is_mapped() is false and *error an error number.
     static Arena create(std::size_t num_slots, std::size_t max_slot_bytes, For user, int* error) noexcept;
     // Maps the arena of another process. `descriptor` stays the caller's and may be closed now. A file that is smaller
     // than its slots gives EINVAL. `is_limited` is the other arena's.
