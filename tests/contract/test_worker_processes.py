@@ -8,7 +8,6 @@ import os
 import pickle
 import random
 import re
-import time
 import traceback
 import warnings
 from pathlib import Path
@@ -23,27 +22,16 @@ from both_loaders import Threads, assert_same
 from flat_values import flat
 from numbered import Numbered
 from PIL import Image
-from torch.utils.data import Dataset, default_convert, get_worker_info
-from torch.utils.data.datapipes.iter import IterableWrapper
+from torch.utils.data import Dataset, get_worker_info
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
-from user_datasets import Drawing, Stream
+from user_datasets import Knowing
 
 import fastload
 from fastload._process import _processors
 
 Processes = functools.partial(fastload.DataLoader, workers="processes")
 BOTH = (torch.utils.data.DataLoader, Processes)
-
-
-class InWorker(Numbered):
-    """Tells which worker it is in, and draws."""
-
-    def sample(self, index: int) -> Any:
-        info = get_worker_info()
-        assert info is not None
-        state = info.id, info.num_workers, info.seed, torch.initial_seed(), torch.get_num_threads()
-        return *state, random.random(), np.random.rand(), torch.rand(2), index
 
 
 class Failing(Numbered):
@@ -91,44 +79,6 @@ def _images_only(samples: list[Any]) -> list[Any]:
     return [image for image, _ in samples]
 
 
-def _epochs(kind: Any, dataset: Any, num_epochs: int, **arguments: Any) -> Any:
-    """Returns batches, warnings of the epochs, and the program's random numbers afterwards."""
-    torch.manual_seed(11)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        loader = kind(dataset, **arguments)
-        batches = [flat(list(loader)) for _ in range(num_epochs)]
-    return batches, [str(one.message) for one in caught], torch.rand(3).tolist()
-
-
-@pytest.mark.parametrize("persistent_workers", [False, True])
-@pytest.mark.parametrize(
-    ("dataset", "arguments"),
-    [
-        pytest.param(InWorker(), {"batch_size": 4, "shuffle": True}, id="shuffled"),
-        pytest.param(InWorker(), {"batch_size": 4, "worker_init_fn": _seed_all}, id="init function"),
-        pytest.param(InWorker(), {"batch_size": None, "sampler": [3, 5, 3]}, id="no batches"),
-        pytest.param(Drawing(), {"batch_size": 5, "drop_last": True, "prefetch_factor": 3}, id="drawing"),
-        pytest.param(Stream(), {"batch_size": 3, "pin_memory": True}, id="stream"),
-        pytest.param(IterableWrapper(range(9)).shuffle(), {"batch_size": 2}, id="data pipe"),
-    ],
-)
-def test_epochs_are_torchs_to_the_byte(dataset: Any, arguments: Any, persistent_workers: bool) -> None:
-    run = functools.partial(
-        _epochs, dataset=dataset, num_epochs=2, num_workers=2, persistent_workers=persistent_workers, **arguments
-    )
-    assert_same(run, BOTH)
-
-
-def test_a_generator_gives_torchs_numbers_and_is_where_torch_leaves_it() -> None:
-    def run(kind: Any) -> Any:
-        generator = torch.Generator().manual_seed(5)
-        batches = _epochs(kind, InWorker(), 2, batch_size=4, shuffle=True, num_workers=2, generator=generator)
-        return batches, generator.get_state().tolist()
-
-    assert_same(run, BOTH)
-
-
 def _texts(kind: Any, dataset: Any, num_batches: int, **arguments: Any) -> list[str]:
     """Returns the outcome of each batch: itself, or the error's full text with the worker's traceback."""
     iterator, texts = iter(kind(dataset, **arguments)), []
@@ -160,41 +110,22 @@ def test_errors_have_all_of_torchs_words(dataset: Any, arguments: Any) -> None:
     assert any("Original Traceback" in text for text in mine)
 
 
-class Sleeping(Numbered):
-    def sample(self, index: int) -> Any:
-        time.sleep(60)
-
-
-class Leaving(Numbered):
-    def sample(self, index: int) -> Any:
-        os._exit(3)
-
-
-def test_a_timeout_is_torchs() -> None:
-    theirs, mine = (_texts(kind, Sleeping(), 1, num_workers=1, timeout=0.1) for kind in BOTH)
-    assert mine == theirs == ["RuntimeError: DataLoader timed out after 0.1 seconds\n"]
-
-
-def test_a_process_that_ends_is_told_by_torch() -> None:
-    theirs, mine = (_texts(kind, Leaving(), 1, num_workers=1)[0] for kind in BOTH)
-    assert theirs.startswith("RuntimeError: DataLoader worker (pid")
-    assert mine.startswith("RuntimeError: DataLoader worker (pid")
-
-
-def test_without_order_every_batch_comes_once() -> None:
-    loader = Processes(Numbered(), 2, num_workers=2, in_order=False)
-    assert sorted(int(number) for _, numbers in loader for number in numbers) == list(range(23))
-
-
 def test_too_many_workers_are_warned_of_in_torchs_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
     monkeypatch.setattr(_processors, "num_available", lambda: 1)
-    assert assert_same(lambda kind: _epochs(kind, Numbered(), 1, num_workers=2)[1], BOTH)
+
+    def texts(kind: Any) -> list[str]:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            list(kind(Numbered(), num_workers=2))
+        return [str(one.message) for one in caught]
+
+    assert assert_same(texts, BOTH)
 
 
 def test_auto_is_a_number_of_processes() -> None:
-    loader = Processes(InWorker(), num_workers="auto", batch_size=None)
-    assert {sample[1] for sample in loader} == {loader.num_workers}
+    loader = Processes(Knowing(), num_workers="auto", batch_size=None)
+    assert {sample[2] for sample in loader} == {loader.num_workers}
     assert loader.num_workers == _processors.num_auto_workers()
 
 
@@ -241,15 +172,6 @@ def test_pillow_decodes_where_that_is_asked_for(folder: Path) -> None:
     assert mine == theirs
     assert loader.stats().images_opened == 0
     assert "decoded by Pillow (native_images=False)" in loader.explain()
-
-
-def test_batches_and_samples_are_counted_in_the_program(folder: Path) -> None:
-    dataset = Photos(folder, TRAINING)
-    loader = Processes(dataset, 4, num_workers=2)
-    pids = {int(pid) for _, pids in loader for pid in pids}
-    assert os.getpid() not in pids
-    stats = loader.stats()
-    assert (stats.samples_python, stats.batches_delivered) == (len(dataset), len(loader))
 
 
 def test_a_loader_without_python_needs_no_process(images: ImageFolder) -> None:
@@ -322,8 +244,3 @@ def test_what_is_set_later_counts_from_the_next_iter_on() -> None:
 def test_other_workers_are_refused() -> None:
     with pytest.raises(ValueError, match="workers must be 'auto', 'threads' or 'processes', got 'fork'"):
         fastload.DataLoader(Numbered(), workers="fork")  # type: ignore[arg-type]
-
-
-def test_samples_that_are_not_collated_are_torchs() -> None:
-    theirs, mine = (list(kind(Numbered(), None, num_workers=2, collate_fn=default_convert)) for kind in BOTH)
-    assert flat(mine) == flat(theirs)
