@@ -1,8 +1,5 @@
 #include "processes/arena.h"
 
-#include <cstring>
-#include <utility>
-
 #include "check.h"
 #include "forked_child.h"
 

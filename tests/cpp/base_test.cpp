@@ -1,5 +1,3 @@
-#include <cstdint>
-#include <string>
 
 #include "base/aligned_buffer.h"
 #include "base/base64.h"

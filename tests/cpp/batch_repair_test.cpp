@@ -1,17 +1,8 @@
 // Batches with failing samples, loaded again with the samples replaced or left out: torch's random numbers are the same
 // as in one thread that does so sample by sample.
-#include <algorithm>
-#include <array>
 #include <atomic>
-#include <chrono>
-#include <cstdint>
 #include <map>
-#include <memory>
-#include <optional>
-#include <random>
 #include <thread>
-#include <utility>
-#include <vector>
 
 #include "check.h"
 #include "engine/engine.h"

@@ -1,9 +1,5 @@
 #include "codec/jpeg/bit_reader.h"
 
-#include <cstdint>
-#include <random>
-#include <vector>
-
 #include "check.h"
 
 namespace fastload::jpeg {

@@ -1,12 +1,5 @@
 #include "kernels/block_sums.h"
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <random>
-#include <vector>
-
 #include "check.h"
 #include "kernel_variants.h"
 

@@ -1,9 +1,5 @@
 #include "kernels/blur.h"
 
-#include <cmath>
-#include <random>
-#include <vector>
-
 #include "check.h"
 #include "kernel_variants.h"
 

@@ -1,10 +1,5 @@
 #include "kernels/box_blur.h"
 
-#include <algorithm>
-#include <cmath>
-#include <random>
-#include <vector>
-
 #include "check.h"
 #include "image/blur/box_blur.h"
 #include "image/plan/working_image.h"

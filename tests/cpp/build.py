@@ -42,10 +42,12 @@ FLAVORS = {
 # Flags for the tests themselves: optimising them takes longer than it saves when they run. SANITIZED: see rounds.h.
 OF_TESTS = {"asan": "-O0 -DFASTLOAD_SANITIZED", "tsan": "-DFASTLOAD_SANITIZED"}
 
-# The headers that most tests include. They are compiled once and put in front of every test.
+# The headers that most tests need. They are compiled once and put in front of every test, so a test does not include
+# them, except <atomic>, <mutex> and <thread>, which tell that the thread sanitizer has to see it.
 PRELUDE = [
-    *("algorithm", "array", "atomic", "cerrno", "cmath", "cstddef", "cstdint", "cstring", "functional", "iostream"),
-    *("memory", "mutex", "optional", "random", "sstream", "string", "thread", "vector"),
+    *("algorithm", "array", "atomic", "cerrno", "chrono", "cmath", "cstddef", "cstdint", "cstring", "functional"),
+    *("iostream", "limits", "memory", "mutex", "new", "optional", "random", "sstream", "string", "thread", "utility"),
+    "vector",
 ]
 
 # The flavors that are about their compiler.

@@ -7,18 +7,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <atomic>
-#include <cerrno>
 #include <map>
-#include <memory>
-#include <random>
-#include <string>
 #include <thread>
 #include <tuple>
-#include <utility>
-#include <vector>
 
 #include "check.h"
 #include "engine/cache/record_build.h"
@@ -31,30 +23,7 @@
 namespace fastload {
 namespace {
 
-using testing::begin_build;
-using testing::blocks_bytes;
-using testing::build_large;
-using testing::check_is_tidy;
-using testing::content_key;
-using testing::count_names;
-using testing::FailingAllocation;
-using testing::has_large;
-using testing::HookedCalls;
-using testing::kBlockBytes;
-using testing::kMiB;
-using testing::kUsualBytes;
-using testing::large_record;
-using testing::LargeRead;
-using testing::num_allocations;
-using testing::open_built;
-using testing::place_of;
-using testing::put_large;
-using testing::read_large;
-using testing::RecordBytes;
-using testing::RecordFolder;
-using testing::RunningStore;
-using testing::store_key;
-using testing::view_of;
+using namespace testing;
 
 // The files of a folder: inode, times and contents of each.
 std::map<std::string, std::tuple<ino_t, std::int64_t, std::int64_t, std::string>> state_of(const RecordFolder& folder) {
@@ -68,14 +37,13 @@ std::map<std::string, std::tuple<ino_t, std::int64_t, std::int64_t, std::string>
     return state;
 }
 
-std::uint64_t num_right(const BuiltRecords& records, std::uint64_t count, std::size_t size = kUsualBytes) {
+std::uint64_t num_right(const BuiltRecords& records, std::uint64_t count) {
     std::uint64_t right = 0;
     for (std::uint64_t i = 0; i < count; ++i) {
         const LargeRead read = read_large(records, i);
         CHECK(read == LargeRead::kRight || read == LargeRead::kAbsent);
         right += read == LargeRead::kRight;
     }
-    CHECK(size > 0);
     return right;
 }
 
@@ -382,7 +350,7 @@ TEST_CASE(each_call_of_the_system_may_fail_once_in_a_build_and_no_record_is_wron
             }
             const auto records = open_built(folder);
             // A file may be published by the call that failed.
-            CHECK(num_right(*records, kRecords, kBlockBytes) >= build->num_records());
+            CHECK(num_right(*records, kRecords) >= build->num_records());
             CHECK(build->error() != 0 || build->num_records() == kRecords);
             CHECK(has_large(*records, 100));
             CHECK_EQUAL(records->counters().damaged, 0U);
@@ -391,7 +359,6 @@ TEST_CASE(each_call_of_the_system_may_fail_once_in_a_build_and_no_record_is_wron
             if (!was_reached) break;
         }
     }
-    testing::current_variant() = "";
 }
 
 TEST_CASE(a_build_that_is_killed_at_any_call_of_the_system_leaves_nothing_wrong) {
@@ -414,7 +381,7 @@ TEST_CASE(a_build_that_is_killed_at_any_call_of_the_system_leaves_nothing_wrong)
         begin_build(folder);
         check_is_tidy(folder);
         const auto records = open_built(folder);
-        const std::uint64_t right = num_right(*records, kRecords, kBlockBytes);
+        const std::uint64_t right = num_right(*records, kRecords);
         CHECK_EQUAL(records->counters().records, right + 1);
         CHECK(has_large(*records, 100));
         CHECK_EQUAL(records->counters().damaged, 0U);
@@ -423,7 +390,6 @@ TEST_CASE(a_build_that_is_killed_at_any_call_of_the_system_leaves_nothing_wrong)
             break;
         }
     }
-    testing::current_variant() = "";
 }
 
 TEST_CASE(each_allocation_may_fail_once_in_a_build_and_in_opening_it) {
@@ -450,12 +416,11 @@ TEST_CASE(each_allocation_may_fail_once_in_a_build_and_in_opening_it) {
         }
         CHECK(is_opened || has_failed);
         CHECK(build->error() == 0 || build->error() == ENOMEM);
-        CHECK(num_right(*open_built(folder), made.size(), kBlockBytes) >= build->num_records());
+        CHECK(num_right(*open_built(folder), made.size()) >= build->num_records());
         CHECK(build->error() != 0 || build->num_records() == made.size());
         begin_build(folder);
         check_is_tidy(folder);
     }
-    testing::current_variant() = "";
 }
 
 TEST_CASE(a_file_that_cannot_be_opened_for_now_is_looked_at_again) {
@@ -488,7 +453,7 @@ TEST_CASE(threads_of_a_build_put_at_once) {
     std::atomic<std::uint64_t> num_found{0};
     std::vector<std::thread> readers;
     for (int reader = 0; reader < 4; ++reader) {
-        readers.emplace_back([&] { num_found += num_right(*records, kRecords, kSize); });
+        readers.emplace_back([&] { num_found += num_right(*records, kRecords); });
     }
     for (std::thread& reader : readers) reader.join();
     CHECK_EQUAL(num_found.load(), 4 * kRecords);
@@ -578,7 +543,6 @@ TEST_CASE(of_damaged_records_right_bytes_are_read_or_such_as_their_own_checks_re
         }
         CHECK(store->counters().damaged <= kRecords);
     }
-    testing::current_variant() = "";
     for (const LargeRead read : {LargeRead::kUnread, LargeRead::kWrong, LargeRead::kRight}) {
         CHECK(reads[static_cast<std::size_t>(read)] > 100);
     }

@@ -26,7 +26,7 @@ inline int& failure_count() {
     return count;
 }
 
-// The thing being tested at the moment, for messages; "" if the case's name says it all.
+// The thing being tested at the moment, for messages; "" if the case's name says it all. Empty when a case begins.
 inline std::string& current_variant() {
     static std::string variant;
     return variant;

@@ -1,10 +1,5 @@
 #include "codec/jpeg/coefficient_record.h"
 
-#include <cstdint>
-#include <memory>
-#include <random>
-#include <vector>
-
 #include "check.h"
 #include "coefficient_records.h"
 #include "engine/cache/record_kinds.h"

@@ -1,12 +1,6 @@
 #include "kernels/coefficients.h"
 
-#include <algorithm>
-#include <cstdint>
-#include <cstring>
-#include <memory>
-#include <random>
 #include <set>
-#include <vector>
 
 #include "check.h"
 #include "guarded_memory.h"

@@ -1,12 +1,5 @@
 #include "base/content_hash.h"
 
-#include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <memory>
-#include <random>
-#include <vector>
-
 #include "check.h"
 #include "hooked_calls.h"
 

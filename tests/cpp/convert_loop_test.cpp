@@ -3,12 +3,6 @@
 
 #include <sys/mman.h>
 
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <string>
-#include <vector>
-
 #include "check.h"
 
 namespace fastload {
@@ -133,7 +127,6 @@ void check_every_shape() {
             }
         }
     }
-    testing::current_variant().clear();
 }
 
 TEST_CASE(convert_loop_makes_every_element_of_1_byte_once) { check_every_shape<std::uint8_t>(); }

@@ -1,9 +1,5 @@
 #include "kernels/convert.h"
 
-#include <cmath>
-#include <cstring>
-#include <vector>
-
 #include "check.h"
 #include "image/plan/normalization.h"
 #include "kernel_variants.h"
@@ -13,8 +9,7 @@
 namespace fastload {
 namespace {
 
-using testing::ReadableWindow;
-using testing::StripImage;
+using namespace testing;
 
 // Distinct bits for every (channel, value), so that a wrong channel or value is noticed.
 template <typename T>

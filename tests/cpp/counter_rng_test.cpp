@@ -1,8 +1,5 @@
 #include "base/counter_rng.h"
 
-#include <array>
-#include <cmath>
-
 #include "check.h"
 
 namespace fastload {

@@ -1,8 +1,6 @@
 // The calls of scopes that begin or end in an unusual way; tests/unit/test_cuda_runtime.py has the usual ones.
 #include "cuda/cuda_backend.h"
 
-#include <string>
-
 #include "check.h"
 #include "fake_cuda/cudart.h"
 #include "fake_cuda/fake_runtime.h"

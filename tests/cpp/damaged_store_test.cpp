@@ -1,10 +1,4 @@
 // Stores with changed files: an index from one is the index that was kept, or there is none.
-#include <algorithm>
-#include <cstdint>
-#include <memory>
-#include <random>
-#include <string>
-#include <vector>
 
 #include "check.h"
 #include "engine/cache/decode_cache.h"
@@ -15,14 +9,7 @@
 namespace fastload {
 namespace {
 
-using testing::content_key;
-using testing::is_same;
-using testing::kThreeComponents;
-using testing::make_store;
-using testing::RecordBytes;
-using testing::RecordFolder;
-using testing::RunningStore;
-using testing::store_key;
+using namespace testing;
 
 constexpr std::uint64_t kNumIndexes = 12;
 constexpr std::size_t kDataBytes = 9000;

@@ -1,12 +1,7 @@
 #include "engine/cache/decode_cache.h"
 
-#include <algorithm>
 #include <atomic>
-#include <cstdint>
-#include <cstring>
-#include <random>
 #include <thread>
-#include <vector>
 
 #include "check.h"
 #include "engine/fork_guard.h"
@@ -21,14 +16,7 @@ namespace {
 using jpeg::EntropyIndex;
 using jpeg::IndexLevel;
 using jpeg::ScanShape;
-using testing::any_index;
-using testing::Bytes;
-using testing::found;
-using testing::is_same;
-using testing::key_of;
-using testing::kNoBound;
-using testing::kThreeComponents;
-using testing::put;
+using namespace testing;
 
 constexpr std::size_t kCheckBytes = 8;
 constexpr std::uint64_t kOverheadBytes = RecordMap::kOverheadBytes;

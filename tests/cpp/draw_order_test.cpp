@@ -2,15 +2,8 @@
 // thread would have made for it.
 #include "engine/queues/draw_order.h"
 
-#include <array>
 #include <atomic>
-#include <chrono>
-#include <memory>
-#include <optional>
-#include <random>
 #include <thread>
-#include <utility>
-#include <vector>
 
 #include "check.h"
 #include "engine/engine.h"

@@ -1,9 +1,5 @@
 #include "image/random/draw_source.h"
 
-#include <cmath>
-#include <cstdint>
-#include <vector>
-
 #include "base/mt19937_stream.h"
 #include "check.h"
 

@@ -2,15 +2,9 @@
 #include "engine/engine.h"
 
 #include <atomic>
-#include <chrono>
-#include <cstring>
 #include <deque>
-#include <new>
-#include <optional>
 #include <stdexcept>
 #include <thread>
-#include <utility>
-#include <vector>
 
 #include "check.h"
 #include "engine/batch/buffer_pool.h"

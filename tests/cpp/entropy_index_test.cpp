@@ -1,14 +1,5 @@
 #include "codec/jpeg/entropy_index.h"
 
-#include <algorithm>
-#include <cstdint>
-#include <limits>
-#include <memory>
-#include <random>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "check.h"
 #include "entropy_indexes.h"
 #include "failing_allocation.h"
@@ -18,12 +9,7 @@
 namespace fastload::jpeg {
 namespace {
 
-using testing::any_index;
-using testing::begun;
-using testing::Bytes;
-using testing::is_same;
-using testing::kThreeComponents;
-using testing::packed;
+using namespace testing;
 
 constexpr IndexLevel kLevels[] = {IndexLevel::kRows, IndexLevel::kDense};
 constexpr std::size_t kLargestData = std::numeric_limits<std::uint32_t>::max();
@@ -151,7 +137,6 @@ TEST_CASE(checkpoints_stand_where_the_rule_says_in_words) {
             }
         }
     }
-    testing::current_variant() = "";
 }
 
 TEST_CASE(packed_indexes_are_read_as_they_were) {

@@ -1,10 +1,7 @@
 #include "failing_allocation.h"
 
 #include <atomic>
-#include <cstddef>
 #include <cstdlib>
-#include <limits>
-#include <new>
 
 namespace fastload::testing {
 namespace {

@@ -7,15 +7,8 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
-#include <chrono>
-#include <cstdint>
-#include <new>
-#include <string>
 #include <thread>
 #include <tuple>
-#include <utility>
-#include <vector>
 
 #include "check.h"
 #include "failing_allocation.h"
@@ -25,23 +18,7 @@
 
 namespace fastload {
 
-using testing::all_are_found_anew;
-using testing::blocks_bytes;
-using testing::check_is_tidy;
-using testing::content_key;
-using testing::count_names;
-using testing::FailingAllocation;
-using testing::fill_files;
-using testing::found;
-using testing::has;
-using testing::HookedCalls;
-using testing::kMiB;
-using testing::make_store;
-using testing::put;
-using testing::RecordBytes;
-using testing::RecordFolder;
-using testing::RunningStore;
-using testing::view_of;
+using namespace testing;
 
 TEST_CASE(a_killed_writer_loses_what_is_not_published_and_the_next_one_goes_on_with_its_file) {
     const RecordFolder folder;
@@ -132,7 +109,6 @@ TEST_CASE(each_call_of_the_system_may_fail_once_and_no_record_is_wrong) {
             check_is_tidy(folder);
         }
     }
-    testing::current_variant() = "";
 }
 
 TEST_CASE(a_process_that_is_killed_at_any_call_of_the_system_leaves_nothing_wrong) {
@@ -166,7 +142,6 @@ TEST_CASE(a_process_that_is_killed_at_any_call_of_the_system_leaves_nothing_wron
         check_is_tidy(folder);
         if (!WIFSIGNALED(status)) break;
     }
-    testing::current_variant() = "";
 }
 
 TEST_CASE(each_allocation_may_fail_once_and_no_record_is_wrong) {
@@ -206,7 +181,6 @@ TEST_CASE(each_allocation_may_fail_once_and_no_record_is_wrong) {
         for (std::uint64_t i = 0; i < 2; ++i) CHECK(has(*next, i, 100));
         check_is_tidy(folder);
     }
-    testing::current_variant() = "";
 }
 
 TEST_CASE(records_not_kept_for_lack_of_memory_are_kept_in_the_next_epoch) {

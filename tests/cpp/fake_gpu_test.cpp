@@ -1,14 +1,9 @@
 // A fake GPU, driven by the product's CUDA backend, breaks code that forgets to wait, and no other code.
 #include "fake_cuda/fake_gpu.h"
 
-#include <array>
 #include <atomic>
-#include <cstring>
 #include <stdexcept>
-#include <string>
 #include <thread>
-#include <utility>
-#include <vector>
 
 #include "check.h"
 #include "fake_cuda/cudart.h"

@@ -1,10 +1,5 @@
 #include "engine/cache/file_record_cache.h"
 
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "check.h"
 #include "engine/fork_guard.h"
 #include "forked_child.h"
@@ -16,10 +11,7 @@
 namespace fastload {
 namespace {
 
-using testing::bytes_of;
-using testing::in_forked_child;
-using testing::open_built;
-using testing::RecordFolder;
+using namespace testing;
 
 constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr FileFacts kFacts = {1000, 7 * kSecond + 1, 8 * kSecond + 1, 5};

@@ -1,5 +1,3 @@
-#include <cstdint>
-#include <random>
 
 #include "check.h"
 #include "jpeg_bytes.h"

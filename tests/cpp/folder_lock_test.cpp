@@ -4,12 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
-#include <optional>
-#include <string>
 #include <thread>
-#include <utility>
-#include <vector>
 
 #include "check.h"
 #include "forked_child.h"
@@ -20,10 +15,7 @@
 namespace fastload {
 namespace {
 
-using testing::HookedCalls;
-using testing::IdleChild;
-using testing::in_forked_child;
-using testing::RecordFolder;
+using namespace testing;
 
 int take_lock(const RecordFolder& folder) {
     FolderLock lock;

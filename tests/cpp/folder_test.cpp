@@ -1,10 +1,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "check.h"
 #include "io/arena_index.h"
 #include "io/directory_scan.h"
@@ -15,8 +11,7 @@
 namespace fastload {
 namespace {
 
-using testing::bytes_of;
-using testing::TemporaryFolder;
+using namespace testing;
 
 std::string text_of(ByteSpan bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 

@@ -1,11 +1,7 @@
 // Indexes as earlier versions have written them into stores. Either today's are equal, or the revision was raised, and
 // files of another revision are left alone.
-#include <cstddef>
-#include <cstdint>
 #include <cstdio>
 #include <iterator>
-#include <memory>
-#include <vector>
 
 #include "check.h"
 #include "codec/jpeg/entropy_index.h"

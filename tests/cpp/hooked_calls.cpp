@@ -11,10 +11,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
 #include <cstdarg>
-#include <utility>
 
 namespace fastload::testing {
 namespace {

@@ -1,13 +1,4 @@
 // Records that an attacker with the key made for existing files: all checks hold, and the rest may be anything.
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <memory>
-#include <random>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "check.h"
 #include "coefficient_records.h"

@@ -1,11 +1,5 @@
 #include "codec/jpeg/huffman_table.h"
 
-#include <algorithm>
-#include <cstdint>
-#include <memory>
-#include <random>
-#include <vector>
-
 #include "base/aligned_buffer.h"
 #include "check.h"
 #include "codec/jpeg/entropy_baseline.h"

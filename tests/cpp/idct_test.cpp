@@ -1,10 +1,5 @@
 #include "kernels/idct.h"
 
-#include <algorithm>
-#include <cstdint>
-#include <cstring>
-#include <random>
-
 #include "check.h"
 #include "kernel_variants.h"
 

@@ -1,12 +1,8 @@
 #include "engine/cache/index_table.h"
 
-#include <algorithm>
 #include <atomic>
 #include <map>
-#include <random>
-#include <string>
 #include <thread>
-#include <vector>
 
 #include "check.h"
 #include "failing_allocation.h"
@@ -15,13 +11,7 @@
 namespace fastload {
 namespace {
 
-using testing::Bytes;
-using testing::found;
-using testing::key_of;
-using testing::kNoBound;
-using testing::put;
-using testing::random_keys;
-using testing::record_of;
+using namespace testing;
 
 // The same table, made simply and slowly.
 class Model {
@@ -156,7 +146,6 @@ TEST_CASE(index_table_does_what_a_map_does) {
             run_random_operations(&model, &table, 2000, 2000, &random);
         }
     }
-    testing::current_variant() = "";
 }
 
 TEST_CASE(index_table_at_its_bound_does_what_a_map_does) {
@@ -172,7 +161,6 @@ TEST_CASE(index_table_at_its_bound_does_what_a_map_does) {
         }
         CHECK(table.counts().memory_bytes > kBound / 2);
     }
-    testing::current_variant() = "";
 }
 
 TEST_CASE(index_table_that_is_full_keeps_what_it_has) {

@@ -1,9 +1,6 @@
 #include "engine/sample/indexed_decode.h"
 
-#include <cstdint>
 #include <iterator>
-#include <memory>
-#include <random>
 
 #include "check.h"
 #include "kernels/dispatch.h"
@@ -14,8 +11,7 @@
 namespace fastload {
 namespace {
 
-using testing::Bytes;
-using testing::kNoBound;
+using namespace testing;
 
 constexpr Region kWhole = {0, 0, 272, 80};
 constexpr Region kCrop = {100, 30, 90, 40};

@@ -1,10 +1,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
-#include <string>
-
 #include "check.h"
 #include "io/arena_index.h"
 #include "io/file_reader.h"
@@ -14,8 +10,7 @@
 namespace fastload {
 namespace {
 
-using testing::bytes_of;
-using testing::TemporaryFolder;
+using namespace testing;
 
 class ZerosAreEnough final : public HeadJudge {
   public:

@@ -1,8 +1,5 @@
 #include "codec/jpeg/jpeg_decoder.h"
 
-#include <algorithm>
-#include <memory>
-
 #include "check.h"
 #include "jpeg_bytes.h"
 #include "kernels/dispatch.h"

@@ -1,5 +1,4 @@
 // Runs the registered cases; see check.h.
-#include <cstring>
 
 #include "check.h"
 
@@ -12,6 +11,7 @@ int main(int argc, char** argv) {
         for (int i = 1; i < argc; ++i) is_wanted = is_wanted || std::strstr(test.name, argv[i]) != nullptr;
         if (!is_wanted) continue;
         const int failures_before = failure_count();
+        current_variant().clear();
         test.body();
         ++run;
         if (failure_count() != failures_before) {

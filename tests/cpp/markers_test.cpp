@@ -1,7 +1,5 @@
 #include "codec/jpeg/markers.h"
 
-#include <memory>
-
 #include "check.h"
 #include "jpeg_bytes.h"
 

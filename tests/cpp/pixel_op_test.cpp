@@ -1,9 +1,3 @@
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <memory>
-#include <random>
-#include <vector>
 
 #include "check.h"
 #include "image/pixels/nearest_axis.h"

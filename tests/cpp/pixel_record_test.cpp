@@ -1,10 +1,5 @@
 #include "image/plan/pixel_record.h"
 
-#include <cstring>
-#include <limits>
-#include <random>
-#include <vector>
-
 #include "check.h"
 #include "coefficient_records.h"
 #include "engine/cache/record_kinds.h"
@@ -13,8 +8,7 @@
 namespace fastload {
 namespace {
 
-using testing::kSalt;
-using testing::record_key;
+using namespace testing;
 
 constexpr std::uint64_t kAnyPixels = std::numeric_limits<std::uint64_t>::max();
 

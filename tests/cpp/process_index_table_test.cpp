@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <thread>
-#include <vector>
 
 #include "check.h"
 #include "engine/fork_guard.h"
@@ -13,12 +12,7 @@
 namespace fastload {
 namespace {
 
-using testing::Bytes;
-using testing::found;
-using testing::in_forked_child;
-using testing::key_of;
-using testing::kNoBound;
-using testing::put;
+using namespace testing;
 
 // The bound of a table of so many records of a byte: their keys, a block, and what the last one may add.
 constexpr std::size_t bound_of(std::size_t count) {

@@ -1,10 +1,4 @@
 // Readers read a sample's record completely: nothing is left to be read when the sample's choices are made.
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "check.h"
 #include "hooked_calls.h"

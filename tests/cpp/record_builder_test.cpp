@@ -1,10 +1,5 @@
 #include "engine/sample/record_builder.h"
 
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "check.h"
 #include "failing_allocation.h"
 #include "image/steps/resize.h"
@@ -17,10 +12,7 @@
 namespace fastload {
 namespace {
 
-using testing::bytes_of;
-using testing::FailingAllocation;
-using testing::RecordFolder;
-using testing::TemporaryFolder;
+using namespace testing;
 
 constexpr std::int64_t kHour = 3'600'000'000'000;
 

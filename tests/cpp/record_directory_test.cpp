@@ -3,12 +3,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <new>
-#include <random>
-#include <string>
-#include <vector>
-
 #include "check.h"
 #include "failing_allocation.h"
 #include "hooked_calls.h"
@@ -17,19 +11,7 @@
 namespace fastload {
 namespace {
 
-using testing::are_same;
-using testing::check_trust;
-using testing::FailingAllocation;
-using testing::HookedCalls;
-using testing::kDecoderRevision;
-using testing::num_allocations;
-using testing::read_directory;
-using testing::RecordFolder;
-using testing::signed_directory;
-using testing::store_key;
-using testing::with_bytes;
-using testing::with_value;
-using testing::Written;
+using namespace testing;
 
 const std::string kName = "index-00000000000000a1";
 
@@ -73,8 +55,7 @@ bool is_refused_after(Change change) {
 
 TEST_CASE(record_directory_is_read_as_it_was_written) {
     const RecordFolder folder;
-    Written written;
-    CHECK_EQUAL(written.create(folder), 0);
+    Written written(folder);
     for (const std::uint64_t count : {0U, 1U, 50U}) {
         for (std::uint64_t i = 0; i < count; ++i) CHECK_EQUAL(written.append(i, 10 * i), 0);
         CHECK_EQUAL(written.publish(folder), 0);

@@ -3,11 +3,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <string>
-#include <vector>
-
 #include "check.h"
 #include "failing_allocation.h"
 #include "forked_child.h"
@@ -15,30 +10,12 @@
 #include "record_folders.h"
 
 namespace fastload {
-namespace {
 
-using testing::check_trust;
-using testing::content_key;
-using testing::FailingAllocation;
-using testing::HookedCalls;
-using testing::in_forked_child;
-using testing::kDecoderRevision;
-using testing::open_file;
-using testing::read_directory;
-using testing::read_record;
-using testing::ReadRecord;
-using testing::record_bytes;
-using testing::RecordBytes;
-using testing::RecordFolder;
-using testing::with_value;
-using testing::Written;
-
-}  // namespace
+using namespace testing;
 
 TEST_CASE(records_are_read_as_they_were_written) {
     const RecordFolder folder;
-    Written written;
-    CHECK_EQUAL(written.create(folder), 0);
+    Written written(folder);
     const std::vector<std::size_t> sizes = {0, 1, 7, 8, 9, 100, 1200, 70000};
     for (std::size_t i = 0; i < sizes.size(); ++i) CHECK_EQUAL(written.append(i, sizes[i], 5), 0);
     const auto opened = open_file(folder, written.writer.name());
@@ -59,8 +36,7 @@ TEST_CASE(records_are_read_as_they_were_written) {
 
 TEST_CASE(record_that_is_not_all_there_is_no_record) {
     const RecordFolder folder;
-    Written written;
-    CHECK_EQUAL(written.create(folder), 0);
+    Written written(folder);
     CHECK_EQUAL(written.append(1, 50), 0);
     const std::string name = written.writer.name() + ".dat";
     const auto opened = open_file(folder, written.writer.name());
@@ -74,8 +50,7 @@ TEST_CASE(record_that_is_not_all_there_is_no_record) {
 
 TEST_CASE(record_is_read_only_from_where_one_of_its_size_begins) {
     const RecordFolder folder;
-    Written written;
-    CHECK_EQUAL(written.create(folder), 0);
+    Written written(folder);
     for (std::uint64_t i = 0; i < 3; ++i) CHECK_EQUAL(written.append(i, 50), 0);
     const auto opened = open_file(folder, written.writer.name());
     const RecordPlace place = written.directory.entries[1].place();
@@ -96,8 +71,7 @@ TEST_CASE(record_is_read_only_from_where_one_of_its_size_begins) {
 
 TEST_CASE(any_part_of_a_record_is_read_and_nothing_after_it) {
     const RecordFolder folder;
-    Written written;
-    CHECK_EQUAL(written.create(folder), 0);
+    Written written(folder);
     for (std::uint64_t i = 0; i < 3; ++i) CHECK_EQUAL(written.append(i, 20), 0);
     const auto opened = open_file(folder, written.writer.name());
     const RecordPlace place = written.directory.entries[1].place();
@@ -134,8 +108,7 @@ TEST_CASE(any_part_of_a_record_is_read_and_nothing_after_it) {
 
 TEST_CASE(file_of_another_form_is_foreign_and_a_short_one_damaged) {
     const RecordFolder folder;
-    Written written;
-    CHECK_EQUAL(written.create(folder), 0);
+    Written written(folder);
     CHECK_EQUAL(written.append(1, 10), 0);
     const std::string name = written.writer.name();
     const std::string good = folder.read(name + ".dat");
@@ -160,8 +133,7 @@ TEST_CASE(file_of_another_form_is_foreign_and_a_short_one_damaged) {
 
 TEST_CASE(file_that_others_may_have_made_is_not_opened) {
     const RecordFolder folder;
-    Written written;
-    CHECK_EQUAL(written.create(folder), 0);
+    Written written(folder);
     const std::string name = written.writer.name();
     struct stat facts = {};
     CHECK(::stat(folder.path(name + ".dat").c_str(), &facts) == 0);
@@ -172,8 +144,7 @@ TEST_CASE(file_that_others_may_have_made_is_not_opened) {
 
 TEST_CASE(writers_lock_is_held_until_every_process_that_has_its_descriptor_closed_it) {
     const RecordFolder folder;
-    Written written;
-    CHECK_EQUAL(written.create(folder), 0);
+    Written written(folder);
     const auto is_free = [&] { return open_file(folder, written.writer.name()).file.try_lock(); };
     CHECK(!is_free());
     CHECK_EQUAL(in_forked_child([&] {
@@ -196,8 +167,7 @@ TEST_CASE(writers_lock_is_held_until_every_process_that_has_its_descriptor_close
 
 TEST_CASE(file_of_a_writer_that_ended_is_written_from_where_its_published_records_end) {
     const RecordFolder folder;
-    Written written;
-    CHECK_EQUAL(written.create(folder), 0);
+    Written written(folder);
     CHECK_EQUAL(written.append(1, 100), 0);
     CHECK_EQUAL(written.publish(folder), 0);
     const std::uint64_t end = written.writer.end();
@@ -227,8 +197,7 @@ TEST_CASE(file_of_a_writer_that_ended_is_written_from_where_its_published_record
 
 TEST_CASE(file_that_others_may_have_made_is_not_written) {
     const RecordFolder folder;
-    Written written;
-    CHECK_EQUAL(written.create(folder), 0);
+    Written written(folder);
     const std::string name = written.writer.name();
     written.writer = RecordFileWriter();
     CHECK(::chmod(folder.path(name + ".dat").c_str(), 0666) == 0);
@@ -240,8 +209,7 @@ TEST_CASE(file_that_others_may_have_made_is_not_written) {
 
 TEST_CASE(file_that_cannot_be_made_leaves_nothing_and_the_writer_as_it_was) {
     const RecordFolder folder;
-    Written written;
-    CHECK_EQUAL(written.create(folder), 0);
+    Written written(folder);
     const std::string name = written.writer.name();
     int n = 0;
     for (bool was_reached = true; was_reached;) {
@@ -286,8 +254,7 @@ TEST_CASE(interrupted_and_partial_transfers_of_records_go_on) {
         int n = 0;
         for (bool was_reached = true; was_reached;) {
             const HookedCalls hooked(++n, result);
-            Written written;
-            CHECK_EQUAL(written.create(folder), 0);
+            Written written(folder);
             CHECK_EQUAL(written.append(1, 77, 2), 0);
             CHECK_EQUAL(written.publish(folder), 0);
             const auto opened = open_file(folder, written.writer.name());

@@ -3,13 +3,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <new>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "check.h"
 #include "failing_allocation.h"
 #include "hooked_calls.h"
@@ -18,13 +11,7 @@
 namespace fastload {
 namespace {
 
-using testing::FailingAllocation;
-using testing::HookedCalls;
-using testing::open_file;
-using testing::read_directory;
-using testing::RecordFolder;
-using testing::with_value;
-using testing::Written;
+using namespace testing;
 
 using Names = std::vector<std::string>;
 
@@ -37,8 +24,7 @@ FolderFiles files_of(const RecordFolder& folder) {
 int remove_all_remains(const RecordFolder& folder) { return remove_remains(folder.descriptor(), RecordKind::kIndex); }
 
 Written published_file(const RecordFolder& folder) {
-    Written written;
-    CHECK_EQUAL(written.create(folder), 0);
+    Written written(folder);
     CHECK_EQUAL(written.append(1, 100), 0);
     CHECK_EQUAL(written.publish(folder), 0);
     return written;
@@ -156,8 +142,7 @@ TEST_CASE(folder_that_was_removed_takes_no_file) {
 
 TEST_CASE(remains_are_removed_only_if_no_writer_lives) {
     const RecordFolder folder;
-    Written living;
-    CHECK_EQUAL(living.create(folder), 0);
+    Written living(folder);
     Written published = published_file(folder);
     folder.write(living.writer.name() + ".tmp", "x");
     folder.write(published.writer.name() + ".tmp", "x");
@@ -179,8 +164,7 @@ TEST_CASE(remains_are_removed_only_if_no_writer_lives) {
 
 TEST_CASE(remains_of_another_format_and_non_files_stay) {
     const RecordFolder folder;
-    Written written;
-    CHECK_EQUAL(written.create(folder), 0);
+    Written written(folder);
     const std::string head = folder.read(written.writer.name() + ".dat");
     folder.write("index-0000000000000001.dat", with_value(head, 12, std::uint32_t{2}));
     folder.write("index-0000000000000002.dat", with_value(head, 0, 'g'));
@@ -204,8 +188,7 @@ TEST_CASE(file_that_is_published_while_remains_are_removed_stays) {
     int num_removed = 0;
     for (bool was_reached = true; was_reached;) {
         const RecordFolder folder;
-        Written written;
-        CHECK_EQUAL(written.create(folder), 0);
+        Written written(folder);
         CHECK_EQUAL(written.append(1, 100), 0);
         const std::string name = written.writer.name();
         folder.write(name + ".tmp", "old");

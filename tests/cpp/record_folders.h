@@ -144,11 +144,10 @@ struct Written {
     RecordFileWriter writer;
     RecordDirectory directory;
 
-    int create(const RecordFolder& folder) {
-        const int error = RecordFileWriter::create(folder.descriptor(), RecordKind::kIndex, kDecoderRevision, &writer);
+    explicit Written(const RecordFolder& folder) {
+        CHECK_EQUAL(RecordFileWriter::create(folder.descriptor(), RecordKind::kIndex, kDecoderRevision, &writer), 0);
         directory.id = writer.id();
         directory.covered_bytes = writer.end();
-        return error;
     }
     int append(std::uint64_t number, std::size_t size, std::uint32_t rank = 0) {
         const RecordBytes bytes = record_bytes(number, size);

@@ -2,12 +2,8 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
-#include <cstdint>
-#include <string>
 #include <thread>
-#include <vector>
 
 #include "check.h"
 #include "forked_child.h"
@@ -15,22 +11,7 @@
 
 namespace fastload {
 
-using testing::all_are_found_anew;
-using testing::blocks_bytes;
-using testing::check_is_tidy;
-using testing::content_key;
-using testing::count_names;
-using testing::fill_files;
-using testing::found;
-using testing::has;
-using testing::in_forked_child;
-using testing::kMiB;
-using testing::make_store;
-using testing::put;
-using testing::RecordBytes;
-using testing::RecordFolder;
-using testing::RunningStore;
-using testing::view_of;
+using namespace testing;
 
 TEST_CASE(a_record_is_found_before_and_after_it_is_published) {
     const RecordFolder folder;

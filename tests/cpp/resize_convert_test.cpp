@@ -1,9 +1,5 @@
 #include "kernels/resize_convert.h"
 
-#include <cstring>
-#include <string>
-#include <vector>
-
 #include "base/aligned_buffer.h"
 #include "check.h"
 #include "image/plan/normalization.h"
@@ -15,9 +11,7 @@
 namespace fastload {
 namespace {
 
-using testing::PlanarImage;
-using testing::ReadableWindow;
-using testing::StripImage;
+using namespace testing;
 
 // The usual normalisation: its table, and the formula that gives the same bits.
 struct Elements {

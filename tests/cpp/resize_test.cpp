@@ -1,12 +1,6 @@
 #include "kernels/resize.h"
 
-#include <algorithm>
-#include <cmath>
 #include <cstdlib>
-#include <cstring>
-#include <random>
-#include <utility>
-#include <vector>
 
 #include "base/aligned_buffer.h"
 #include "check.h"
@@ -20,9 +14,7 @@
 namespace fastload {
 namespace {
 
-using testing::PlanarImage;
-using testing::ReadableWindow;
-using testing::StripImage;
+using namespace testing;
 
 // One pass, pixel by pixel, as in the contract of AxisTaps.
 struct Grid {

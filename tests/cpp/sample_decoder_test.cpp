@@ -2,13 +2,7 @@
 
 #include <sys/stat.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <string>
 #include <thread>
-#include <utility>
-#include <vector>
 
 #include "check.h"
 #include "engine/batch/batch_rows.h"

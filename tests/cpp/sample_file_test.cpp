@@ -1,18 +1,11 @@
 #include "engine/sample/sample_file.h"
 
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "check.h"
 #include "temporary_folder.h"
 
 namespace fastload {
 
-using testing::bytes_of;
-using testing::TemporaryFolder;
+using namespace testing;
 
 TEST_CASE(sample_files_are_used_again_with_their_memory_and_without_their_contents) {
     TemporaryFolder folder;

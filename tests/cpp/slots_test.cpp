@@ -3,12 +3,7 @@
 #include <pthread.h>
 
 #include <atomic>
-#include <cstring>
-#include <memory>
-#include <optional>
 #include <thread>
-#include <utility>
-#include <vector>
 
 #include "check.h"
 #include "forked_child.h"

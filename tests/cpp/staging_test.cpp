@@ -1,8 +1,4 @@
 // Staging slots and the copies out of them, on a fake GPU.
-#include <cstring>
-#include <memory>
-#include <utility>
-#include <vector>
 
 #include "check.h"
 #include "engine/batch/batch_copy.h"

@@ -1,5 +1,3 @@
-#include <cstdint>
-#include <vector>
 
 #include "check.h"
 #include "kernel_variants.h"

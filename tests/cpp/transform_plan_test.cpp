@@ -1,11 +1,6 @@
 #include "image/plan/transform_plan.h"
 
-#include <cstring>
 #include <deque>
-#include <limits>
-#include <random>
-#include <string>
-#include <vector>
 
 #include "base/aligned_buffer.h"
 #include "check.h"
@@ -33,12 +28,7 @@
 namespace fastload {
 namespace {
 
-using testing::check_mentions;
-using testing::flip;
-using testing::make_plan;
-using testing::placed;
-using testing::sized;
-using testing::StripImage;
+using namespace testing;
 
 PlacedStep crop(std::int32_t width, std::int32_t height) { return placed(sized<CenterCrop>(width, height)); }
 
@@ -100,8 +90,8 @@ std::shared_ptr<PolicyChoice> signed_choice() {
     return std::make_shared<PolicyChoice>(choice);
 }
 
-std::string problem_of(Steps steps, OutputLayout layout = {}) {
-    return testing::problem_of(std::move(steps), std::move(layout), false);
+std::string problem_at_fixed_size(Steps steps, OutputLayout layout = {}) {
+    return problem_of(std::move(steps), std::move(layout), false);
 }
 
 Status resolve(const TransformPlan& plan, CounterDraws draws, ImageSize image, ResolvedTransform* resolved) {
@@ -159,16 +149,18 @@ std::vector<std::uint8_t> run_one_by_one(const Steps& steps, const StripImageVie
 }  // namespace
 
 TEST_CASE(plan_refuses_arguments_with_a_sentence) {
-    check_mentions(problem_of({}), "depends on the size of the source");
+    check_mentions(problem_at_fixed_size({}), "depends on the size of the source");
     CHECK_EQUAL(make_plan({resize(40, 20), shorter_side(10)})->output_size().width, 20);
-    check_mentions(problem_of({resize(5, 5), crop(5, 65536)}), "steps[1]: height must be in 1..65535, got 65536");
+    check_mentions(problem_at_fixed_size({resize(5, 5), crop(5, 65536)}),
+                   "steps[1]: height must be in 1..65535, got 65536");
     RandomResizedCrop box = sized<RandomResizedCrop>(5, 5);
     box.ratio[0] = 0;
     check_mentions(box.check(), "ratio must be two float32 numbers with 0 < first <= second");
     RandomApply apply;
     apply.steps = {crop(5, 5), always(Hue(-0.75))};
-    check_mentions(problem_of({crop(5, 5), placed(apply)}), "steps[1]: steps[1]: factor must be");
-    check_mentions(problem_of({resize(5, 5)}, {4, false, {}}), "element_size must be 1 where there is no table, got 4");
+    check_mentions(problem_at_fixed_size({crop(5, 5), placed(apply)}), "steps[1]: steps[1]: factor must be");
+    check_mentions(problem_at_fixed_size({resize(5, 5)}, {4, false, {}}),
+                   "element_size must be 1 where there is no table, got 4");
 }
 
 TEST_CASE(round_half_even_is_python_round) {

@@ -1,7 +1,3 @@
-#include <algorithm>
-#include <cstdint>
-#include <random>
-#include <vector>
 
 #include "check.h"
 #include "jpeg_bytes.h"

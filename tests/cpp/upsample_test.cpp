@@ -1,10 +1,5 @@
 #include "kernels/upsample.h"
 
-#include <algorithm>
-#include <cstdint>
-#include <random>
-#include <vector>
-
 #include "check.h"
 #include "kernel_variants.h"
 
