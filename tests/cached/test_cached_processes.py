@@ -17,7 +17,9 @@ from typing import Any
 
 import pytest
 import torch
+from child_loader import wait_for
 from children import RunChild
+from forked import in_fork
 from made_samples import MadeSamples, check_samples, once, shuffled
 
 import fastload
@@ -32,13 +34,6 @@ def is_whole(path: Path) -> bool:
         return connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     finally:
         connection.close()
-
-
-def wait_until(condition: Callable[[], Any]) -> None:
-    end = time.monotonic() + ATTEMPTS_SECONDS
-    while not condition():
-        assert time.monotonic() < end, "it never comes true"
-        time.sleep(0.001)
 
 
 def in_children(*functions: Callable[[], Any]) -> list[int]:
@@ -235,7 +230,7 @@ def test_who_is_killed_at_any_moment_goes_on_where_it_was(tmp_path: Path, seed: 
                 fastload.CachedDataset(made, tmp_path / "s").fill(progress=False)
             finally:
                 os._exit(0)
-        wait_until(lambda target=target: sum(made.made().values()) >= target)  # type: ignore[misc]
+        assert wait_for(lambda target=target: sum(made.made().values()) >= target, ATTEMPTS_SECONDS)  # type: ignore[misc]
         time.sleep(choose.random() * 0.003)
         os.kill(pid, signal.SIGKILL)
         num_kills += os.WIFSIGNALED(os.waitpid(pid, 0)[1])
@@ -329,15 +324,7 @@ def test_forks_while_threads_read_and_write_leave_children_that_can(tmp_path: Pa
         thread.start()
     try:
         for number in range(12):
-            pid = os.fork()
-            if pid == 0:
-                signal.alarm(ATTEMPTS_SECONDS)
-                try:
-                    check_samples(cached, shuffled(300, number)[:5])
-                    os._exit(0)
-                finally:
-                    os._exit(1)
-            assert os.waitpid(pid, 0)[1] == 0, "a child hangs or gets another sample"
+            in_fork(lambda number=number: check_samples(cached, shuffled(300, number)[:5]))  # type: ignore[misc]
     finally:
         is_over.set()
         for thread in threads:
@@ -362,7 +349,7 @@ def test_a_child_has_locks_of_its_own_that_keep_the_journal(tmp_path: Path) -> N
     child = context.Process(target=use)
     child.start()
     check_samples(held[0], range(5))
-    wait_until((tmp_path / "has it open").exists)
+    assert wait_for((tmp_path / "has it open").exists, ATTEMPTS_SECONDS)
     held.clear()  # the child still has the file open
     assert (tmp_path / "s-wal").exists()
     assert in_children(lambda: check_samples(fastload.CachedDataset(made, tmp_path / "s"), range(12))) == [0]
@@ -432,7 +419,7 @@ def test_a_child_forked_while_a_sample_is_made_makes_it_for_itself(tmp_path: Pat
         thread = threading.Thread(target=lambda cached=cached: cached[1], daemon=True)  # type: ignore[misc]
         before = made.made()[1]
         thread.start()
-        wait_until(lambda before=before: made.made()[1] > before)  # type: ignore[misc]
+        assert wait_for(lambda before=before: made.made()[1] > before, ATTEMPTS_SECONDS)  # type: ignore[misc]
 
         def ask(cached: Any = cached) -> None:
             made.hangs = False

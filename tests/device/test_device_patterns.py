@@ -28,6 +28,7 @@ from devices import (
     read_batches,
     values,
 )
+from made_samples import in_threads
 from torch.utils.data import TensorDataset
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
@@ -113,11 +114,7 @@ def test_two_threads_share_a_device(device: DeviceUnderTest, dataset: Any) -> No
         with device.stream():
             found[number] = [read_all(device, batch) for batch in loader]
 
-    threads = [threading.Thread(target=consume, args=(number,)) for number in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
+    in_threads(2, consume)
     device.synchronize()
     for number in range(2):
         assert_same(expected, [read() for read in found[number]])

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import functools
 import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import torch
+from both_loaders import Processes
 from devices import DeviceUnderTest, Fake, Held, assert_same, read_all, values
 from fake_cuda import FakeDevice
 from numbered import Numbered
 from torch.utils.data._utils.pin_memory import pin_memory
 
-import fastload
 from fastload._delivery._device import PinnedMemory
 
 SIDE = 160  # a float32 image of it has more than the bytes that are sent with their message
-Processes = functools.partial(fastload.DataLoader, workers="processes")
 
 
 class Images(Numbered):

@@ -13,6 +13,7 @@ import fastload
 
 LOADERS = (torch.utils.data.DataLoader, fastload.DataLoader)
 Threads = functools.partial(fastload.DataLoader, workers="threads")
+Processes = functools.partial(fastload.DataLoader, workers="processes")
 TORCH_AND_THREADS = (torch.utils.data.DataLoader, Threads)
 
 

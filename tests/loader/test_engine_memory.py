@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import time
 import weakref
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 import recipes
 import torch
+from child_loader import wait_for
 from image_folders import synthetic_image
 from native_steps import make_placed_plan
 from torchvision.datasets import ImageFolder
@@ -92,8 +92,7 @@ def test_dropping_a_stream_lets_go_of_its_tensors_at_once(
 ) -> None:
     iteration = open_iteration(engine, lowered)
     reference = weakref.ref(submit(iteration, [0, 1, 2]))
-    while engine.stats()["queue_depth"] == 0:
-        time.sleep(0.001)
+    assert wait_for(lambda: engine.stats()["queue_depth"] > 0)
     del iteration
     assert reference() is None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 import recipes
 import torch
 from child_loader import num_native_threads, wait_for
+from made_samples import in_threads
 from torch.utils.data import Sampler, Subset
 from torchvision.datasets import ImageFolder
 
@@ -103,15 +103,11 @@ def test_a_sampler_may_iterate_other_loaders_while_its_own_begins(make_loaders: 
 def test_threads_may_begin_epochs_of_many_loaders_at_once(make_loaders: MakeLoaders) -> None:
     loaders, counts = make_loaders(3 * MOST_AT_REST), []
 
-    def read(some: list[Any]) -> None:
+    def read(number: int) -> None:
         for _ in range(4):
-            counts.extend(sum(len(images) for images, _ in loader) for loader in some)
+            counts.extend(sum(len(images) for images, _ in loader) for loader in loaders[number::3])
 
-    threads = [threading.Thread(target=read, args=(loaders[number::3],)) for number in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(3, read)
     assert counts == [8] * (4 * len(loaders))
     assert sum(loader.stats().samples_native for loader in loaders) == sum(counts)
 

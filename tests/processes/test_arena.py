@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import collections
+import functools
 import os
 import random
 import resource
 import subprocess
 import sys
-import threading
-import warnings
-from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -19,6 +17,7 @@ import torch
 from arena_batches import answer_requests, copied, is_filled, make_batch, sent, value_of
 from children import RunChild
 from forked import forked, in_fork
+from process_faults import forking_thread
 
 from fastload import _native
 
@@ -37,28 +36,6 @@ def arena(request: pytest.FixtureRequest) -> _native.Arena:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     assert (arena.descriptor is None) == (request.param == "anonymous")
     return arena
-
-
-@pytest.fixture
-def forking_threads() -> Iterator[None]:
-    """Forks in two threads again and again."""
-    is_over = threading.Event()
-
-    def fork() -> None:
-        while not is_over.wait(0.02):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons' about forks in threads
-                if (pid := os.fork()) == 0:
-                    os._exit(0)
-            os.waitpid(pid, 0)
-
-    threads = [threading.Thread(target=fork) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    yield
-    is_over.set()
-    for thread in threads:
-        thread.join()
 
 
 def test_an_arena_says_what_it_is_and_what_it_cannot_be() -> None:
@@ -98,13 +75,14 @@ def test_only_slots_with_an_answer_can_be_set_free() -> None:
             slots.set_free(wrong)
 
 
-@pytest.mark.usefixtures("forking_threads")
 def test_copies_do_not_change_while_the_worker_writes_into_every_slot(arena: _native.Arena) -> None:
     rng = random.Random(0)
     held: list[tuple[torch.Tensor, int]] = []
     in_flight: collections.deque[tuple[tuple[int, int, int], int]] = collections.deque()
     seen, most_in_flight = set(), 18
-    with forked(lambda connection: answer_requests(arena, connection, lambda *_: None)) as connection:
+    end = functools.partial(os._exit, 7)
+    work = forked(lambda connection: answer_requests(arena, connection, lambda *_: None))
+    with forking_thread(end), forking_thread(end), work as connection:
         free_slots: list[int] = []
         for number in range(600):
             connection.send((free_slots, rng.choice([1, 1000, 70_000, 300_000])))

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from both_loaders import Processes
 from child_loader import wait_for
 from children import RunChild
 from flat_values import flat
@@ -26,13 +27,12 @@ from image_folders import save_jpeg
 from numbered import Numbered
 from PIL import Image
 from process_faults import forking_thread
-from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+from torch.utils.data import DataLoader
 
 import fastload
 from fastload._iteration.processes import _arenas
 from fastload._iteration.processes._packing import pack, unpack
 
-Processes = functools.partial(fastload.DataLoader, workers="processes")
 SIDE = 160  # a float32 image of it has more than the bytes that are sent with their message
 
 
@@ -41,27 +41,6 @@ class Images(Numbered):
 
     def sample(self, index: int) -> Any:
         return torch.full((SIDE, SIDE), float(index)), torch.rand(2), index
-
-
-class Counting(IterableDataset[Any]):
-    """A stream that can go on."""
-
-    def __init__(self) -> None:
-        self.position = 0
-
-    def __iter__(self) -> Any:
-        info = get_worker_info()
-        assert info is not None
-        while self.position < 12:
-            self.position += 1
-            yield self.position * 10 + info.id, torch.rand(1)
-        self.position = 0
-
-    def state_dict(self) -> Any:
-        return {"position": self.position}
-
-    def load_state_dict(self, state: Any) -> None:
-        self.position = state["position"]
 
 
 # ---- messages --------------------------------------------------------------------------------------------------------
@@ -246,18 +225,6 @@ def test_batches_that_a_worker_keeps_stay_its_own() -> None:
         assert (old[0][1] == old[2][1]).all()
 
 
-def test_without_memory_to_map_batches_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Refused:
-        def __init__(self, *, is_forked: bool) -> None:
-            raise OSError("no memory")
-
-    monkeypatch.setattr(_arenas._native, "Arena", Refused)
-    torch.manual_seed(1)
-    mine = flat(list(Processes(Images(), 4, num_workers=2)))
-    torch.manual_seed(1)
-    assert mine == flat(list(DataLoader(Images(), 4, num_workers=2)))
-
-
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_workers_that_are_not_forked_have_arenas_too(method: str) -> None:
     loaders = (kind(Images(8), 4, num_workers=1, multiprocessing_context=method) for kind in (DataLoader, Processes))
@@ -280,21 +247,6 @@ def test_large_requests_and_answers_wait_for_nothing() -> None:
 # ---- states ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("make", [Images, Counting])
-@pytest.mark.parametrize("num_workers", [1, 2])
-def test_an_epoch_resumes_after_any_batch(make: Any, num_workers: int) -> None:
-    torch.manual_seed(3)
-    loader = Processes(make(), 3, num_workers=num_workers)
-    iterator, states, batches = iter(loader), [], []
-    for batch in iterator:
-        batches.append(flat(batch))
-        states.append(pickle.dumps(loader.state_dict()))
-    for number in range(0, len(states) - 1, 2):
-        again = Processes(make(), 3, num_workers=num_workers)
-        again.load_state_dict(pickle.loads(states[number]))
-        assert [flat(batch) for batch in again] == batches[number + 1 :]
-
-
 def test_a_state_of_threads_goes_on_in_processes() -> None:
     torch.manual_seed(3)
     threads = fastload.DataLoader(Images(), 4, num_workers=2, shuffle=True)
@@ -305,16 +257,6 @@ def test_a_state_of_threads_goes_on_in_processes() -> None:
     processes = Processes(Images(), 4, num_workers=2, shuffle=True)
     processes.load_state_dict(state)
     assert [*batches[:2], *map(flat, processes)] == batches
-
-
-def test_rng_sample_gives_the_same_for_any_workers() -> None:
-    def epoch(**arguments: Any) -> Any:
-        loader = fastload.DataLoader(Images(), 4, rng="sample", seed=5, **arguments)
-        return [flat(batch) for batch in loader]
-
-    expected = epoch(num_workers=0)
-    assert epoch(num_workers=1, workers="processes") == expected
-    assert epoch(num_workers=3, workers="processes") == expected
 
 
 class Opening(Numbered):

@@ -12,14 +12,13 @@ from typing import Any
 
 import pytest
 import torch.utils.data
+from both_loaders import Processes
 from child_loader import wait_for
 from children import RunChild
 from numbered import Numbered
 
-import fastload
 from fastload._iteration.processes import _worker_processes
 
-Processes = functools.partial(fastload.DataLoader, workers="processes")
 BOTH = {"torch": torch.utils.data.DataLoader, "fastload": Processes}
 
 

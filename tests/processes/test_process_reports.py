@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import os
 import warnings
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from both_loaders import Processes
 from cached_epochs import digests, loader_of, make_photographs
 from numbered import Numbered
 from torch.utils.data import IterableDataset
@@ -21,8 +21,6 @@ import fastload
 from fastload._decode_cache._worker_cache import CacheReport, WorkerCaches
 from fastload._planning._verdicts import gil_advice
 from fastload._process import _worker_process
-
-Processes = functools.partial(fastload.DataLoader, workers="processes")
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,7 @@ from unittest import mock
 import pytest
 import recipes
 import torch
+from both_loaders import Threads
 from flat_values import flat
 from image_folders import make_clean_folder
 from numbered import Numbered
@@ -29,7 +30,6 @@ import fastload
 from fastload._iteration.processes._auto_maker import AutoMaker
 
 Auto = functools.partial(fastload.DataLoader, workers="auto")
-Threads = functools.partial(fastload.DataLoader, workers="threads")
 MAIN_PID = os.getpid()
 OF_TORCH = "Cannot re-initialize CUDA in forked subprocess"
 

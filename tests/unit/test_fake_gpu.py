@@ -7,6 +7,7 @@ import gc
 import threading
 import weakref
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -45,11 +46,8 @@ def state_of_thread() -> tuple[int, int]:
 
 
 def in_new_thread(function: Callable[[], object]) -> object:
-    results: list[object] = []
-    thread = threading.Thread(target=lambda: results.append(function()))
-    thread.start()
-    thread.join(30)
-    return results[0]
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(function).result(30)
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from forked import in_fork
 
 from fastload._process import _forked_cache
 from fastload._process._forked_cache import _SharedResults
@@ -18,18 +18,6 @@ from fastload._process._forked_cache import _SharedResults
 @pytest.fixture
 def results() -> _SharedResults:
     return _SharedResults()
-
-
-def in_child(function: Callable[[], Any]) -> None:
-    """Runs `function` in a forked child and asserts that it does not raise."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            function()
-            os._exit(0)
-        finally:
-            os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
 def fail() -> Any:
@@ -41,11 +29,11 @@ def assert_known(results: _SharedResults, key: Any, value: Any) -> None:
 
 
 def test_a_result_of_a_child_is_known_to_its_parent_and_to_other_children(results: _SharedResults) -> None:
-    in_child(lambda: results.get(("a", 1.5), lambda: b"large" * 200_000))
-    in_child(lambda: assert_known(results, ("a", 1.5), b"large" * 200_000))
+    in_fork(lambda: len(results.get(("a", 1.5), lambda: b"large" * 200_000)))
+    in_fork(lambda: assert_known(results, ("a", 1.5), b"large" * 200_000))
     assert_known(results, ("a", 1.5), b"large" * 200_000)
     assert results.get(("a", 2.5), lambda: None) is None
-    in_child(lambda: assert_known(results, ("a", 2.5), None))
+    in_fork(lambda: assert_known(results, ("a", 2.5), None))
 
 
 def test_a_process_that_asks_meanwhile_waits_for_the_result(results: _SharedResults) -> None:
@@ -68,11 +56,11 @@ def test_a_process_that_asks_meanwhile_waits_for_the_result(results: _SharedResu
 def test_a_record_that_was_cut_off_ends_the_sharing_and_nothing_else(
     results: _SharedResults, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    in_child(lambda: results.get("first", lambda: 1))
+    in_fork(lambda: results.get("first", lambda: 1))
     os.write(results._descriptor, (1000).to_bytes(8, "little") + b"the process was killed here")
     assert_known(results, "first", 1)
     assert results.get("second", lambda: 2) == 2
-    in_child(lambda: assert_known(results, "second", 2))
+    in_fork(lambda: assert_known(results, "second", 2))
 
 
 def test_a_process_that_keeps_the_lock_delays_the_others_and_stops_none(

@@ -4,12 +4,12 @@ import _thread
 import ctypes
 import gc
 import threading
-import time
 import weakref
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from child_loader import wait_for
 from children import RunChild
 
 from fastload._process import _started_thread
@@ -129,7 +129,7 @@ def test_an_error_that_a_handler_raises_after_the_start_is_the_programs(
         start_of_python(*arguments, **named)
         if has_begun:
             may_begin.release()
-            wait_until(lambda: thread.has_run)
+            assert wait_for(lambda: thread.has_run, 10)
         raise TimeoutError("of the program")
 
     monkeypatch.setattr(Recorded, "_bootstrap", begin)
@@ -139,17 +139,10 @@ def test_an_error_that_a_handler_raises_after_the_start_is_the_programs(
         thread.start()
     if not has_begun:
         may_begin.release()
-    wait_until(lambda: thread.has_run)
+    assert wait_for(lambda: thread.has_run, 10)
     assert join_threads([thread], 10)
     assert thread not in threading.enumerate()
     assert capfd.readouterr().err == ""
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
 
 
 def test_threads_begin_after_starts_that_a_handler_has_interrupted(run_child: RunChild) -> None:

@@ -9,13 +9,13 @@ import json
 import pickle
 import re
 import sys
-import threading
 import timeit
 from typing import Any
 from unittest import mock
 from xml.etree import ElementTree
 
 import pytest
+from made_samples import in_threads
 
 from fastload._display import _stats
 from fastload._display._stats import LoaderStats
@@ -210,11 +210,7 @@ def test_threads_count_every_wait() -> None:
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
-        threads = [threading.Thread(target=lambda: [waits.add(n) for n in range(2000)]) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(4, lambda _: [waits.add(n) for n in range(2000)])
     finally:
         sys.setswitchinterval(interval)
     found = waits.stats()
