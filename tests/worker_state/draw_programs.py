@@ -150,37 +150,6 @@ for _name, (_about, _draw) in _DRAWS.items():
     DRAWS.add(_name, _about, lambda draw=_draw: Setting(Transformed(draw), {"shuffle": True}))
 
 
-@DRAWS.program
-def draws_with_own_generator_of_the_loader() -> Any:
-    """Gives the loader a generator= besides the draws of the samples."""
-    return Setting(
-        Transformed(lambda _: (random.random(), np.random.rand(), torch.rand(1))),
-        {"shuffle": True, "generator": torch.Generator().manual_seed(3)},
-    )
-
-
-@DRAWS.program
-def draws_in_collate_and_samples() -> Any:
-    """Draws in samples and in collate_fn from random in turn."""
-
-    def cutmix(samples: list[Any]) -> Any:
-        return torch.utils.data.default_collate(samples), random.betavariate(1, 1), random.sample(range(9), 2)
-
-    return Setting(Transformed(lambda _: random.random()), {"collate_fn": cutmix})
-
-
-@DRAWS.program
-def random_errors() -> Any:
-    """Fails in a sample that a draw chooses."""
-
-    def transform(index: int) -> Any:
-        if random.random() < 0.08:
-            raise ValueError(f"sample {index}: {np.random.rand():.6f}")
-        return index
-
-    return Setting(Transformed(transform), {"shuffle": True})
-
-
 # ---- default_collate in the user's own code --------------------------------------------------------------------------
 
 _MIXED: list[Any] = [torch.tensor([1.5], dtype=torch.float16), torch.tensor([1.0001])]

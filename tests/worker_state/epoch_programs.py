@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import collections
-import random
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import torch
 from numbered import NUM_SAMPLES, Numbered
 from program import Chapter, Setting, Transformed
-from torch.utils.data import ChainDataset, ConcatDataset, IterableDataset, Subset, get_worker_info
+from torch.utils.data import ConcatDataset, IterableDataset, Subset, get_worker_info
 
 EPOCHS = Chapter()
 STREAMS = Chapter()
@@ -55,39 +52,10 @@ def a_curriculum_in_place() -> Any:
 
 
 @EPOCHS.program
-def the_programs_own_draws_between_epochs() -> Any:
-    """Draws in the program from all three generators before each epoch."""
-
-    def draw(epoch: int) -> None:
-        random.gauss(0, 1)
-        np.random.rand(epoch)
-        torch.rand(2)
-
-    return Setting(Transformed(lambda _: random.random() + np.random.rand()), {"shuffle": True}, before_epoch=draw)
-
-
-@EPOCHS.program
 def one_dataset_twice_in_a_concatenation() -> Any:
     """Reads a ConcatDataset of a dataset, itself and a subset of it, with one count."""
     inner = Counting()
     return Setting(ConcatDataset([inner, Subset(inner, [1, 2]), inner]), {"shuffle": True})
-
-
-@EPOCHS.program
-def a_wrapper_that_asks_others() -> Any:
-    """Adds random samples of another dataset, as mixup and mosaic do."""
-
-    class Mixed(Numbered):
-        def __init__(self, inner: Any) -> None:
-            super().__init__()
-            self.inner, self.recent = inner, collections.deque([0], maxlen=3)
-
-        def sample(self, index: int) -> Any:
-            self.recent.append(index)
-            other = random.randrange(len(self.inner))
-            return self.inner[index], self.inner[other], self.inner[random.choice(self.recent)]
-
-    return Setting(Mixed(Counting()), {"shuffle": True})
 
 
 @EPOCHS.program
@@ -159,48 +127,6 @@ def a_stream_with_counters() -> Any:
 
 
 @STREAMS.program
-def a_shuffle_buffer() -> Any:
-    """Keeps a buffer of eight items and draws one of them, with random and NumPy."""
-
-    class Buffered(IterableDataset[Any]):
-        def __init__(self, source: Any) -> None:
-            self.source = source
-
-        def __iter__(self) -> Iterator[Any]:
-            buffer: list[Any] = []
-            for item in self.source:
-                if len(buffer) < 8:
-                    buffer.append(item)
-                    continue
-                position = random.randrange(8)
-                yield buffer[position]
-                buffer[position] = item
-            yield from (buffer[position] for position in np.random.permutation(len(buffer)))
-
-    return Buffered(Shards())
-
-
-@STREAMS.program
-def a_stream_of_unequal_workers() -> Any:
-    """Ends early in worker 0; batches come from the workers that have not ended."""
-
-    class Unequal(IterableDataset[Any]):
-        def __iter__(self) -> Iterator[Any]:
-            info = get_worker_info()
-            number = 0 if info is None else info.id
-            yield from ((number, item, random.random()) for item in range(3 + 9 * number))
-
-    return Unequal()
-
-
-@STREAMS.program
-def a_chain_of_streams() -> Any:
-    """Chains a stream, itself and another in a ChainDataset."""
-    data = Shards(7)
-    return ChainDataset([data, data, Shards(3)])
-
-
-@STREAMS.program
 def a_stream_without_batches() -> Any:
     """Uses batch_size=None, and a transform with state as collate_fn."""
     seen: list[Any] = []
@@ -210,32 +136,3 @@ def a_stream_without_batches() -> Any:
         return item[0], len(seen)
 
     return Setting(Shards(), {"batch_size": None, "collate_fn": collate}, after_epoch=lambda: len(seen))
-
-
-@STREAMS.program
-def a_reader_object() -> Any:
-    """Uses an iterator with state of its own, which __iter__ makes from the dataset's generator."""
-
-    class Reader:
-        def __init__(self, owner: Any) -> None:
-            self.owner, self.left = owner, 10
-
-        def __iter__(self) -> Any:
-            return self
-
-        def __next__(self) -> Any:
-            if not self.left:
-                raise StopIteration
-            self.left -= 1
-            self.owner.read += 1
-            return self.left, self.owner.read, float(self.owner.generator.random())
-
-    class Data(IterableDataset[Any]):
-        def __init__(self) -> None:
-            self.read, self.generator = 0, np.random.default_rng(1)
-
-        def __iter__(self) -> Any:
-            return Reader(self)
-
-    data = Data()
-    return Setting(data, after_epoch=lambda: data.read)

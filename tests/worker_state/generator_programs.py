@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numbered import Numbered
 from program import Chapter, Setting, Transformed
 
 GENERATORS = Chapter()
@@ -30,17 +29,9 @@ KINDS: dict[str, tuple[Callable[[], Any], Callable[[Any], float]]] = {
 }
 
 
-class Holder:
-    """Keeps a generator and draws from it where it is called."""
-
-    def __init__(self, generator: Any, draw: Callable[[Any], float]) -> None:
-        self.generator, self.draw = generator, draw
-
-    def __call__(self, _index: int) -> float:
-        return self.draw(self.generator)
-
-
 class Slotted:
+    """Keeps a generator in a slot and draws from it where it is called."""
+
     __slots__ = ("draw", "generator")
 
     def __init__(self, generator: Any, draw: Callable[[Any], float]) -> None:
@@ -50,91 +41,61 @@ class Slotted:
         return self.draw(self.generator)
 
 
-def on_the_dataset(generator: Any, draw: Callable[[Any], float]) -> Any:
-    class Data(Numbered):
-        def __init__(self) -> None:
-            super().__init__()
-            self.generator = generator
-
-        def sample(self, index: int) -> Any:
-            return index, draw(self.generator)
-
-    return Data()
+# Each place keeps two generators, one in each of two ways.
 
 
-def in_a_closure(generator: Any, draw: Callable[[Any], float]) -> Any:
-    return Transformed(lambda _: draw(generator))
+def in_a_closure_and_in_a_partial(one: Any, other: Any, draw: Callable[[Any], float]) -> Any:
+    return Transformed(functools.partial(lambda kept, _: (draw(kept), draw(one)), other))
 
 
-def in_a_default(generator: Any, draw: Callable[[Any], float]) -> Any:
-    def transform(_index: int, generator: Any = generator) -> float:
-        return draw(generator)
+def in_defaults(one: Any, other: Any, draw: Callable[[Any], float]) -> Any:
+    def transform(_index: int, one: Any = one, *, other: Any = other) -> Any:
+        return draw(one), draw(other)
 
     return Transformed(transform)
 
 
-def in_a_keyword_default(generator: Any, draw: Callable[[Any], float]) -> Any:
-    def transform(_index: int, *, generator: Any = generator) -> float:
-        return draw(generator)
+def on_a_function_and_in_a_slot(one: Any, other: Any, draw: Callable[[Any], float]) -> Any:
+    slotted = Slotted(other, draw)
 
+    def transform(index: int) -> Any:
+        return draw(transform.generator), slotted(index)  # type: ignore[attr-defined]
+
+    transform.generator = one  # type: ignore[attr-defined]
     return Transformed(transform)
 
 
-def in_a_partial(generator: Any, draw: Callable[[Any], float]) -> Any:
-    return Transformed(functools.partial(lambda generator, _: draw(generator), generator))
+def on_the_dataset_and_in_a_bound_method(one: Any, other: Any, draw: Callable[[Any], float]) -> Any:
+    bound = Slotted(other, draw).__call__
+    data = Transformed(lambda index: (draw(data.generator), bound(index)), generator=one)
+    return data
 
 
-def on_a_function(generator: Any, draw: Callable[[Any], float]) -> Any:
-    def transform(_index: int) -> float:
-        return draw(transform.generator)  # type: ignore[attr-defined]
-
-    transform.generator = generator  # type: ignore[attr-defined]
-    return Transformed(transform)
-
-
-def in_slots(generator: Any, draw: Callable[[Any], float]) -> Any:
-    return Transformed(Slotted(generator, draw))
-
-
-def in_a_bound_method(generator: Any, draw: Callable[[Any], float]) -> Any:
-    return Transformed(Holder(generator, draw).__call__)
-
-
-def in_the_collate_function(generator: Any, draw: Callable[[Any], float]) -> Any:
-    return Setting(Numbered(), {"collate_fn": lambda samples: (len(samples), draw(generator))})
-
-
-def in_the_init_function(generator: Any, draw: Callable[[Any], float]) -> Any:
+def in_the_loaders_functions(one: Any, other: Any, draw: Callable[[Any], float]) -> Any:
     def begin(worker_id: int) -> None:
-        info = torch.utils.data.get_worker_info()
-        info.dataset.noise = draw(generator) + worker_id
+        torch.utils.data.get_worker_info().dataset.noise = draw(one) + worker_id
 
-    data = Transformed(lambda index: index)
-    data.transform = lambda _: getattr(data, "noise", -1.0)
-    return Setting(data, {"worker_init_fn": begin})
+    data = Transformed(lambda _: getattr(data, "noise", -1.0))
+    return Setting(data, {"worker_init_fn": begin, "collate_fn": lambda samples: (samples, draw(other))})
 
 
 PLACES = [
-    on_the_dataset,
-    in_a_closure,
-    in_a_default,
-    in_a_keyword_default,
-    in_a_partial,
-    on_a_function,
-    in_slots,
-    in_a_bound_method,
-    in_the_collate_function,
-    in_the_init_function,
+    in_a_closure_and_in_a_partial,
+    in_defaults,
+    on_a_function_and_in_a_slot,
+    on_the_dataset_and_in_a_bound_method,
+    in_the_loaders_functions,
 ]
 
 
-def _add(kind: str, place: Callable[[Any, Any], Any]) -> None:
+def _add(kind: str, place: Callable[[Any, Any, Any], Any]) -> None:
     make, draw = KINDS[kind]
     name = f"{kind} {place.__name__.replace('_', ' ')}"
-    GENERATORS.add(name, f"the state of a {name}, which a worker has from the program", lambda: place(make(), draw))
+    about = f"the states of a {name}, which a worker has from the program"
+    GENERATORS.add(name, about, lambda: place(make(), make(), draw))
 
 
-# Enough pairs that every place comes with several kinds, and every kind with several places.
+# Every place comes with two kinds, and every kind with two places.
 for _number, _place in enumerate(PLACES):
     for _offset in (0, 2):
         _add(list(KINDS)[(_number + _offset) % len(KINDS)], _place)
@@ -142,30 +103,11 @@ for _number, _place in enumerate(PLACES):
 
 @GENERATORS.program
 def a_random_state_on_a_generators_bits() -> Any:
-    """Uses a RandomState and a Generator on one MT19937."""
+    """Uses a RandomState and a Generator on one MT19937, with a gauss value that the program's draw has left."""
     bits = np.random.MT19937(8)
     old, new = np.random.RandomState(bits), np.random.Generator(bits)
+    old.randn(3)
     return Transformed(lambda _: (old.rand(), new.random(), old.randn()))
-
-
-@GENERATORS.program
-def a_random_state_that_has_drawn() -> Any:
-    """Uses a gauss value that the program's draw has left in the RandomState."""
-    generator = np.random.RandomState(11)
-    generator.randn(3)
-    return Transformed(lambda _: generator.randn())
-
-
-@GENERATORS.program
-def methods_of_generators() -> Any:
-    """Keeps bound methods of four generators, without the generators."""
-    methods = [
-        random.Random(1).random,
-        np.random.default_rng(2).random,
-        np.random.RandomState(3).rand,
-        torch.Generator().manual_seed(4).get_state,
-    ]
-    return Transformed(lambda _: [torch.as_tensor(method()).double().sum().item() for method in methods])
 
 
 @GENERATORS.program
@@ -207,21 +149,22 @@ def generators_that_the_program_draws_from_between_epochs() -> Any:
 
 
 @GENERATORS.program
-def the_modules_functions_kept_by_name() -> Any:
-    """Keeps random.random, np.random.rand and torch.rand in a namespace on the dataset."""
+def generators_by_other_names() -> Any:
+    """Uses methods without their generators, the modules' functions and hidden generators, and one of the system."""
+    methods = [
+        random.Random(1).random,
+        np.random.default_rng(2).random,
+        np.random.RandomState(3).rand,
+        torch.Generator().manual_seed(4).get_state,
+    ]
     kept = types.SimpleNamespace(python=random.random, numpy=np.random.rand, torch=torch.rand)
-    return Transformed(lambda _: (kept.python(), kept.numpy(), kept.torch(1)))
-
-
-@GENERATORS.program
-def a_generator_of_the_system() -> Any:
-    """Uses random.SystemRandom, which has no state: only the length of its draws is compared."""
-    generator = secrets.SystemRandom()
-    return Transformed(lambda _: 0.0 <= generator.random() < 1.0)
-
-
-@GENERATORS.program
-def the_hidden_generators_by_themselves() -> Any:
-    """Holds random._inst and np.random.mtrand._rand, as other libraries do."""
     hidden, legacy = random._inst, np.random.mtrand._rand  # type: ignore[attr-defined]
-    return Transformed(lambda _: (hidden.random(), hidden.gauss(0, 1), legacy.rand(), legacy.randn()))
+    system = secrets.SystemRandom()
+    return Transformed(
+        lambda _: (
+            [torch.as_tensor(method()).double().sum().item() for method in methods],
+            (kept.python(), kept.numpy(), kept.torch(1)),
+            (hidden.random(), hidden.gauss(0, 1), legacy.rand(), legacy.randn()),
+            0.0 <= system.random() < 1.0,
+        )
+    )

@@ -6,12 +6,9 @@ Every whole epoch is compared with torch's, and in the end the program's generat
 
 from __future__ import annotations
 
-import faulthandler
 import functools
 import gc
-import os
 import random
-import signal
 import threading
 import time
 from collections.abc import Callable
@@ -22,11 +19,11 @@ import torch
 import torch.utils.data
 from both_loaders import Threads
 from ended_workers import end_workers
+from forked import in_fork
 from torch.utils.data import Dataset, IterableDataset
 
 NUM_SAMPLES = 12
 NUM_SEEDS = 3
-CHILD_SECONDS = 60
 # Held while the program draws arrays, and during forks: NumPy then holds a lock of its own, without the GIL, and a
 # child that is forked meanwhile finds the lock held for ever, whichever thread draws.
 _ARRAYS = threading.Lock()
@@ -99,6 +96,13 @@ def prepare() -> None:
                 expected_of(name, num_workers, seed)
 
 
+def _draws_of_a_child() -> tuple[float, float]:
+    """Draws in a child at once, from where a generator of its own begins and without workers."""
+    random.seed(3)
+    np.random.seed(3)
+    return random.random(), np.random.rand()
+
+
 class _Actor(threading.Thread):
     """Does that many things with loaders. Each whole epoch must equal torch's."""
 
@@ -147,19 +151,8 @@ class _Actor(threading.Thread):
         loader.close()
 
     def _fork(self) -> None:
-        """Draws in a child at once, from where a generator of its own begins and without workers."""
         with _ARRAYS:
-            pid = os.fork()
-        if pid == 0:
-            faulthandler.register(signal.SIGALRM, chain=True)  # a child that hangs prints where
-            signal.alarm(CHILD_SECONDS)
-            random.seed(3)
-            np.random.seed(3)
-            is_right = random.random() == random.Random(3).random()
-            is_right &= np.random.rand() == np.random.RandomState(3).rand()
-            os._exit(0 if is_right else 3)
-        _, status = os.waitpid(pid, 0)
-        assert status == 0, f"a child ended with {status}"
+            assert in_fork(_draws_of_a_child) == (random.Random(3).random(), np.random.RandomState(3).rand())
 
     def _nest(self) -> None:
         list(Threads(Nested(), num_workers=1))

@@ -39,11 +39,14 @@ def a_view_of_a_shared_tensor() -> Any:
 
 
 @MEMORY.program
-def values_of_multiprocessing() -> Any:
-    """Counts in mp.Value, mp.Array and a raw array, in all workers, and sets an mp.Event under an mp.Lock."""
+def memory_of_multiprocessing() -> Any:
+    """Counts in mp.Value, in arrays with and without a lock, in one as NumPy's, and in a map, and sets an mp.Event."""
     value, counts = multiprocessing.Value("i", 0), multiprocessing.Array("d", NUM_SAMPLES)
     raw = multiprocessing.RawArray(ctypes.c_int, 8)
     event, lock = multiprocessing.Event(), multiprocessing.Lock()
+    memory = multiprocessing.Array(ctypes.c_double, NUM_SAMPLES, lock=False)
+    cache = np.frombuffer(memory)
+    mapped = np.frombuffer(mmap.mmap(-1, 4096), np.uint8)
 
     def transform(index: int) -> Any:
         with value.get_lock():
@@ -53,23 +56,15 @@ def values_of_multiprocessing() -> Any:
                 event.set()
         counts[index] += 1.0
         raw[slot()] += 1
-        return raw[slot()]
-
-    return Setting(Transformed(transform), after_epoch=lambda: (value.value, list(counts), list(raw), event.is_set()))
-
-
-@MEMORY.program
-def an_array_on_shared_memory() -> Any:
-    """Uses np.frombuffer of an mp.Array, as datasets share a cache."""
-    memory = multiprocessing.Array(ctypes.c_double, NUM_SAMPLES, lock=False)
-    cache = np.frombuffer(memory)
-
-    def transform(index: int) -> Any:
-        was = cache[index]
+        mapped[index] += 1
+        was = float(cache[index])
         cache[index] += index
-        return float(was)
+        return raw[slot()], was
 
-    return Setting(Transformed(transform), after_epoch=lambda: (cache, list(memory)))
+    return Setting(
+        Transformed(transform),
+        after_epoch=lambda: (value.value, *map(list, (counts, raw, memory, mapped[:NUM_SAMPLES])), event.is_set()),
+    )
 
 
 @MEMORY.program
@@ -87,16 +82,3 @@ def memmaps() -> Any:
         return int(table[index]), int(own[0]), table.flags.writeable
 
     return Setting(Transformed(transform), after_epoch=lambda: (np.asarray(own[:2]), np.fromfile(files[1])))
-
-
-@MEMORY.program
-def an_anonymous_map() -> Any:
-    """Uses mmap.mmap(-1, ...), which forked workers share, and a memoryview of it."""
-    memory = mmap.mmap(-1, 4096)
-    view = np.frombuffer(memory, np.uint8)
-
-    def transform(index: int) -> Any:
-        view[index] += 1
-        return index
-
-    return Setting(Transformed(transform), after_epoch=lambda: view[:NUM_SAMPLES])

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
-import decimal
-import fractions
 import logging
-import re
-import string
-from pathlib import Path
 from typing import Any
 
 import torchvision_shim  # noqa: F401
@@ -57,34 +51,6 @@ def a_lazily_opened_lmdb() -> Any:
 
     data = Data()
     return Setting(data, after_epoch=lambda: data.env is None)
-
-
-@PACKAGES.program
-def a_compiled_pattern_and_numbers() -> Any:
-    """Uses re, Decimal, Fraction, datetime, Path and a string template."""
-    pattern = re.compile(r"(\d+)-(\w)")
-    state = {
-        "decimal": decimal.Decimal("1.10"),
-        "fraction": fractions.Fraction(1, 3),
-        "day": datetime.date(2024, 1, 31),
-        "folder": Path("data"),
-    }
-    template = string.Template("sample $index")
-
-    def transform(index: int) -> Any:
-        state["decimal"] += decimal.Decimal("0.01")
-        state["day"] += datetime.timedelta(days=1)
-        found = pattern.match(f"{index}-a")
-        assert found is not None
-        return (
-            str(state["decimal"]),
-            str(state["day"]),
-            found[1],
-            str(state["folder"] / "x"),
-            template.substitute(index=index),
-        )
-
-    return Transformed(transform)
 
 
 @PACKAGES.program

@@ -6,65 +6,41 @@ import functools
 import threading
 from typing import Any
 
-import torch
 from numbered import Numbered
-from program import Chapter, Setting, Transformed
+from program import Chapter, Setting
 from torch.utils.data import get_worker_info
 
 STATE = Chapter()
 
 
 @STATE.program
-def two_closures_on_one_variable() -> Any:
-    """Uses a function that writes what another one reads."""
+def a_variable_and_a_list_by_several_names() -> Any:
+    """Uses a variable of two functions, and a list that the data set, a step of it and collate_fn hold."""
+    seen: list[int] = []
     total = 0
-
-    def write(index: int) -> int:
-        nonlocal total
-        total += index
-        return total
-
-    def read(samples: Any) -> Any:
-        return torch.utils.data.default_collate(samples), total
-
-    return Setting(Transformed(write), {"collate_fn": read}, after_epoch=lambda: total)
-
-
-@STATE.program
-def a_module_in_training_mode() -> Any:
-    """Keeps batch statistics in the buffers of a torch module."""
 
     class Data(Numbered):
         def __init__(self) -> None:
             super().__init__()
-            self.norm = torch.nn.BatchNorm1d(2)
+            self.seen, self.step = seen, functools.partial(list.append, seen)
 
         def sample(self, index: int) -> Any:
-            with torch.no_grad():
-                normed = self.norm(torch.tensor([[index, 1.0], [2.0, index]]))
-            return normed, self.norm.running_mean.clone(), int(self.norm.num_batches_tracked)
+            nonlocal total
+            total += index
+            self.step(index)
+            return index, total, len(self.seen)
 
-    data = Data()
-    return Setting(data, after_epoch=lambda: dict(data.norm.state_dict()))
+    def read(seen: list[int], samples: Any) -> Any:
+        return samples, total, list(seen)
+
+    return Setting(Data(), {"collate_fn": functools.partial(read, seen)}, after_epoch=lambda: (total, seen))
 
 
 @STATE.program
-def a_thread_local() -> Any:
-    """Uses threading.local with values that the program's thread has set."""
+def a_thread_local_and_a_lock_around_a_counter() -> Any:
+    """Uses threading.local with values that the program's thread has set, and counts under a lock."""
     local = threading.local()
     local.calls, local.seen = 10, [1]
-
-    def transform(index: int) -> Any:
-        local.calls += 1
-        local.seen.append(index)
-        return local.calls, len(local.seen)
-
-    return Setting(Transformed(transform), after_epoch=lambda: (local.calls, local.seen))
-
-
-@STATE.program
-def a_lock_around_a_counter() -> Any:
-    """Counts under a lock, as thread-safe datasets do."""
 
     class Data(Numbered):
         def __init__(self) -> None:
@@ -72,28 +48,14 @@ def a_lock_around_a_counter() -> Any:
             self.lock, self.condition, self.calls = threading.RLock(), threading.Condition(), 0
 
         def sample(self, index: int) -> Any:
+            local.calls += 1
+            local.seen.append(index)
             with self.lock, self.condition:
                 self.calls += 1
-                return index, self.calls
+                return index, self.calls, local.calls, len(local.seen)
 
     data = Data()
-    return Setting(data, after_epoch=lambda: data.calls)
-
-
-@STATE.program
-def an_error_now_and_then() -> Any:
-    """Fails in a sample that depends on how many came before in this worker."""
-
-    class Data(Numbered):
-        calls = 0
-
-        def sample(self, index: int) -> Any:
-            self.calls += 1
-            if self.calls == 7:
-                raise ValueError(f"call 7 is sample {index}")
-            return index, self.calls
-
-    return Data()
+    return Setting(data, after_epoch=lambda: (data.calls, local.calls, local.seen))
 
 
 @STATE.program
@@ -106,25 +68,6 @@ def the_worker_infos_dataset() -> Any:
             return index, info is None or info.dataset is self, -1 if info is None else info.id
 
     return Data()
-
-
-@STATE.program
-def one_list_by_three_names() -> Any:
-    """Uses a list that dataset, transform and collate_fn hold."""
-    seen: list[int] = []
-
-    class Data(Numbered):
-        def __init__(self) -> None:
-            super().__init__()
-            self.seen, self.step = seen, functools.partial(list.append, seen)
-
-        def sample(self, index: int) -> Any:
-            self.step(index)
-            return index, len(self.seen)
-
-    data = Data()
-    collate = functools.partial(lambda seen, samples: (samples, list(seen)), seen)
-    return Setting(data, {"collate_fn": collate}, after_epoch=lambda: seen)
 
 
 @STATE.program

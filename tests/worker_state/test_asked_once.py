@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import multiprocessing
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 import torch
 from image_folders import make_clean_folder
 from numbered import NUM_SAMPLES, Numbered
-from torch.utils.data import IterableDataset, RandomSampler, SequentialSampler, get_worker_info
+from torch.utils.data import IterableDataset, get_worker_info
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
 
@@ -101,46 +100,6 @@ def test_every_item_of_a_stream_is_made_once_an_epoch(num_workers: int, mode: st
     dataset = LoggingStream()
     assert epochs(dataset, mode, num_workers) == 2 * NUM_SAMPLES
     assert list(dataset.asked.counts) == [2] * NUM_SAMPLES
-
-
-SAMPLERS: dict[str, Any] = {
-    "sequential": lambda data: {"sampler": SequentialSampler(data)},
-    "shuffled": lambda _: {"shuffle": True},
-    "with replacement": lambda data: {"sampler": RandomSampler(data, replacement=True, num_samples=40)},
-    "a list with repeats": lambda _: {"sampler": [3, 3, 3, 1, 2, 3, 22, 0]},
-    "batches with repeats": lambda _: {"batch_sampler": [[0, 0, 1], [], [1], [2, 0]], "batch_size": 1},
-    "a generator": lambda _: {"sampler": Alternating()},
-}
-
-
-class Alternating:
-    def __iter__(self) -> Iterator[int]:
-        yield from (index % 2 for index in range(15))
-
-
-class Recording:
-    """Gives what a sampler gives and counts it."""
-
-    def __init__(self, sampler: Any) -> None:
-        self.sampler, self.given = sampler, collections.Counter[int]()
-
-    def __iter__(self) -> Iterator[Any]:
-        for key in self.sampler:
-            self.given.update(key if isinstance(key, list) else [key])
-            yield key
-
-
-@pytest.mark.parametrize("num_workers", [0, 2])
-@pytest.mark.parametrize("sampler", SAMPLERS)
-def test_samples_are_asked_for_as_often_as_the_sampler_says(sampler: str, num_workers: int) -> None:
-    dataset = Logging()
-    arguments = {"batch_size": 4, **SAMPLERS[sampler](dataset)}
-    if arguments.pop("shuffle", False):
-        arguments["sampler"] = RandomSampler(dataset)
-    kind = "batch_sampler" if "batch_sampler" in arguments else "sampler"
-    arguments[kind] = recording = Recording(arguments[kind])
-    list(fastload.DataLoader(dataset, num_workers=num_workers, collate_fn=list, **arguments))
-    assert recording.given == collections.Counter(dict(enumerate(dataset.asked.counts)))
 
 
 class Noting(torch.nn.Module):

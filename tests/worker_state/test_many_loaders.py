@@ -21,7 +21,6 @@ from children import RunChild
 from flat_values import flat
 from forked import in_fork
 from loader_stress import module_attributes
-from made_samples import in_threads
 from numbered import NUM_SAMPLES, Numbered
 from program import Transformed, batches, seed_all, states
 from python_part_loader import torch_loader
@@ -116,59 +115,6 @@ def test_a_loader_of_threads_in_a_sample_does_not_change_what_the_others_draw(nu
     assert run(WithInner) == run(Transformed)
 
 
-def numbers_of_the_program(count: int) -> list[Any]:
-    """Returns what the program draws without a loader."""
-    seed_all(6)
-    torch.empty((), dtype=torch.int64).random_()  # the loader's base seed
-    return [draw() for _ in range(count)]
-
-
-def test_the_users_threads_draw_the_programs_numbers_meanwhile() -> None:
-    expected = numbers_of_the_program(600)
-    seed_all(6)
-    loader = Threads(Transformed(draw, length=200), batch_size=4, num_workers=2)
-    iterator = iter(loader)
-    found: list[Any] = []
-    lock, is_over = threading.Lock(), threading.Event()
-
-    def take_numbers() -> None:
-        while not is_over.is_set():
-            with lock:
-                if len(found) == len(expected):
-                    return
-                found.append(draw())
-
-    threads = [threading.Thread(target=take_numbers) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    try:
-        seen = [flat(batch) for batch in iterator]
-    finally:
-        is_over.set()
-        for thread in threads:
-            thread.join()
-    found += [draw() for _ in range(len(expected) - len(found))]
-    assert found == expected
-    seed_all(6)
-    assert seen == batches(torch_loader(Transformed(draw, length=200), batch_size=4, num_workers=2))
-
-
-def test_loaders_in_the_users_threads_see_their_own_numbers() -> None:
-    """Each thread's loader has a generator, so that its base seed does not depend on which thread is first."""
-
-    def epochs_of(kind: Any, number: int) -> Any:
-        generator = torch.Generator().manual_seed(number)
-        loader = kind(Transformed(draw), batch_size=4, num_workers=2, generator=generator)
-        return [batches(loader) for _ in range(3)]
-
-    expected = [epochs_of(torch_loader, number) for number in range(3)]
-    before = states()
-    found: dict[int, Any] = {}
-    in_threads(3, lambda number: found.update({number: epochs_of(Threads, number)}))
-    assert [found[number] for number in range(3)] == expected
-    assert states() == before
-
-
 class Endless(IterableDataset[Any]):
     """Draws arrays and single numbers for as long as it is asked."""
 
@@ -223,26 +169,6 @@ def assert_as_they_were() -> None:
     assert wait_for(lambda: gc.collect() >= 0 and not changed_names(), 60), (changed_names(), python_part_threads())
 
 
-def make_and_drop(num_loaders: int) -> None:
-    seed_all(1)
-    expected = [draw() for _ in range(3)]
-    dataset = Transformed(draw, length=4)
-    for number in range(num_loaders):
-        iterator = iter(Threads(dataset, num_workers=1 + number % 2, persistent_workers=number % 3 == 0))
-        if number % 4:
-            next(iterator)
-            assert changed_names(), "workers live"
-        del iterator
-    assert_as_they_were()
-    seed_all(1)
-    assert [draw() for _ in range(3)] == expected
-
-
-@pytest.mark.parametrize("num_loaders", [100, pytest.param(1000, marks=pytest.mark.slow)])
-def test_loaders_made_and_dropped_leave_the_modules_as_they_were(run_child: RunChild, num_loaders: int) -> None:
-    run_child(in_child("test_many_loaders", f"make_and_drop({num_loaders})"), timeout=300, warm=True)
-
-
 def fail_in_workers() -> None:
     def fail(index: int) -> Any:
         if index == 5:
@@ -262,49 +188,10 @@ def test_errors_of_workers_leave_the_modules_as_they_were(run_child: RunChild) -
     run_child(in_child("test_many_loaders", "fail_in_workers()"), timeout=120, warm=True)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 4))])
 def test_loaders_at_random_in_several_threads_leave_the_program_as_none_would(run_child: RunChild, seed: int) -> None:
     """`make campaign` does the same for longer."""
     run_child(in_child("loader_stress", f"assert_case({seed})"), timeout=300, warm=True)
-
-
-@pytest.mark.alone
-@pytest.mark.parametrize(
-    ("num_paths", "num_bytes"), [(250_000, 200_000_000), pytest.param(10**6, 10**9, marks=pytest.mark.slow)]
-)
-def test_eight_workers_need_little_more_memory_than_one(run_child: RunChild, num_paths: int, num_bytes: int) -> None:
-    """Threads share the data set."""
-
-    def resident(num_workers: int) -> int:
-        result = run_child(
-            f"""
-            import resource, warnings
-            import numpy as np
-            import fastload
-            from numbered import Numbered
-
-            class Paths(Numbered):
-                def __init__(self):
-                    super().__init__(64)
-                    self.paths = [f"train/n{{number % 1000:04}}/{{number:08}}.jpg" for number in range({num_paths})]
-                    self.array = np.ones({num_bytes}, np.uint8)
-
-                def sample(self, index):
-                    return len(self.paths[index]), int(self.array[index])
-
-            warnings.simplefilter("ignore")
-            for batch in fastload.DataLoader(Paths(), batch_size=4, num_workers={num_workers}, workers="threads"):
-                pass
-            print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-            """,
-            timeout=300,
-            warm=True,
-        )
-        return int(result.stdout)
-
-    one, eight = resident(1), resident(8)
-    assert eight < 1.10 * one, f"{eight} KiB with 8 workers, {one} KiB with 1"
 
 
 # ---- torch's coming thread workers ----------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ DEVIATIONS_OF_PERSISTENT = {
 }
 
 # `make test` runs one in so many programs of a chapter, since only places and functions differ in some chapters.
-_EVERY = {"generators": 4, "state": 1, "classes": 1, "memory": 1, "epochs": 1, "draws": 6, "packages": 1}
+_EVERY = {"generators": 2, "state": 1, "classes": 1, "memory": 1, "epochs": 1, "draws": 6, "packages": 1}
 
 
 def chosen(chapter: str) -> list[Program]:
