@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import random
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -226,58 +225,32 @@ def test_functions_that_draw_inside_draw_from_the_program(name: str) -> None:
     assert torch.equal(generator.get_state(), before)
 
 
-def test_draws_in_four_threads_leave_the_programs_generator_alone() -> None:
-    def draw_alone() -> list[torch.Tensor]:
-        return [torch.dropout(SEQUENCE, 0.4, True) for _ in range(30)]
+def test_four_threads_and_the_program_draw_from_their_own_generators() -> None:
+    """Threads come and go between their draws; one that is not in drawing() draws from the process."""
 
-    def draw(seed: int) -> list[torch.Tensor]:
-        with drawing_from(torch.Generator().manual_seed(seed)):
-            return draw_alone()
+    def draw() -> torch.Tensor:
+        return torch.cat([torch.rand(1), torch.empty(1).normal_(), torch.dropout(SEQUENCE, 0.4, True).flatten()])
+
+    def draw_in_turn(seed: int) -> list[torch.Tensor]:
+        generator = torch.Generator().manual_seed(seed)
+        drawn = []
+        for _ in range(100):
+            with drawing_from(generator):
+                drawn.append(draw())
+        return drawn
 
     expected = []
     before = torch.get_rng_state()
     for seed in range(5):
         torch.manual_seed(seed)
-        expected.append(draw_alone())
+        expected.append([draw() for _ in range(100)])
     torch.manual_seed(4)
-    with ThreadPoolExecutor(4) as pool:
-        results = [pool.submit(draw, seed) for seed in range(4)]
-        of_program = draw_alone()
+    with exchanged(), ThreadPoolExecutor(4) as pool:
+        results = [pool.submit(draw_in_turn, seed) for seed in range(4)]
+        of_program = [draw() for _ in range(100)]
         found = [*(result.result() for result in results), of_program]
     torch.set_rng_state(before)
     assert all(all(map(torch.equal, *pair)) for pair in zip(found, expected, strict=True))
-
-
-def test_other_threads_draw_from_the_process() -> None:
-    expected, _ = drawn_from_process(lambda: torch.rand(3))
-    found = []
-    with drawing_from(torch.Generator().manual_seed(1)):
-        thread = threading.Thread(target=lambda: found.append(drawn_from_process(lambda: torch.rand(3))[0]))
-        thread.start()
-        thread.join()
-    assert torch.equal(found[0], expected)
-
-
-def test_threads_with_generators_of_their_own_do_not_disturb_each_other() -> None:
-    def draw(seed: int) -> None:
-        generator = torch.Generator().manual_seed(seed)
-        for _ in range(200):
-            with drawing_from(generator):
-                drawn[seed].append(torch.rand(1).item() + torch.empty(1).normal_().item())
-
-    drawn: dict[int, list[float]] = {seed: [] for seed in range(4)}
-    threads = [threading.Thread(target=draw, args=(seed,)) for seed in drawn]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for seed, found in drawn.items():
-        generator = torch.Generator().manual_seed(seed)
-        expected = []
-        for _ in range(200):
-            first = torch.rand(1, generator=generator).item()
-            expected.append(first + torch.empty(1).normal_(generator=generator).item())
-        assert found == expected
 
 
 @pytest.mark.parametrize("name", [name for name in WITHOUT_GENERATOR if "_like" in name])

@@ -255,27 +255,6 @@ def test_a_label_is_label(evaluation: ImageFolder) -> None:
 # Draws.
 
 
-def test_another_generator_is_named_and_no_cause_where_no_loader_reports_its_draws(training: ImageFolder) -> None:
-    old, new = (
-        DataLoader(training, 4, num_workers=1, generator=torch.Generator().manual_seed(seed)) for seed in (1, 2)
-    )
-    report = fastload.verify(old, new)
-    assert dict(report.stages) == {"values": 11}
-    known = "the loaders' generators begin in other states"
-    assert details(report) == {f"the images differ, and the cause is not known; known to differ: {known}"}
-
-
-def test_another_number_of_workers_is_named_and_no_cause_where_no_loader_reports_its_draws(
-    training: ImageFolder,
-) -> None:
-    report = fastload.verify(DataLoader(training, 4, num_workers=1), DataLoader(training, 4, num_workers=2))
-    # Worker 0 draws batch 0 in both, from the same seed.
-    assert [batch.batch for batch in report.differences] == [1, 2]
-    assert dict(report.stages) == {"values": 7}
-    known = "num_workers 1 against 2: each worker has random numbers of its own"
-    assert details(report) == {f"the images differ, and the cause is not known; known to differ: {known}"}
-
-
 def test_another_number_of_workers_changes_nothing_without_draws(evaluation: ImageFolder) -> None:
     assert fastload.verify(DataLoader(evaluation, 4, num_workers=1), DataLoader(evaluation, 4, num_workers=2)).is_equal
 
