@@ -39,25 +39,6 @@ def test_three_epochs_equal_torch(mixed_folder: Path, name: str, num_workers: in
 
 
 @THREADS
-@pytest.mark.parametrize("drop_last", [False, True])
-@pytest.mark.parametrize("prefetch_factor", [1, 3])
-def test_persistent_threads_go_on_with_their_random_numbers(
-    mixed_folder: Path, num_workers: int, drop_last: bool, prefetch_factor: int
-) -> None:
-    pipeline, num_native = PIPELINES["images"]
-    assert_equals_torch(
-        dataset_of(mixed_folder, pipeline),
-        num_native,
-        batch_size=5,
-        shuffle=True,
-        num_workers=num_workers,
-        drop_last=drop_last,
-        prefetch_factor=prefetch_factor,
-        persistent_workers=True,
-    )
-
-
-@THREADS
 @pytest.mark.parametrize("persistent", [False, True])
 def test_epochs_that_end_early_leave_the_random_numbers_where_torch_does(
     mixed_folder: Path, num_workers: int, persistent: bool

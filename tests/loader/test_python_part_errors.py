@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,9 @@ import torch
 import torch.utils.data
 from image_folders import make_mixed_folder, save_jpeg
 from PIL import Image, UnidentifiedImageError
-from python_part_cases import PIPELINES, THREADS, WORKERS, assert_equals_torch, dataset_of, noisy, outcomes
-from python_part_loader import PythonPartLoader, torch_loader
-from torch.utils.data import ConcatDataset, default_collate
+from python_part_cases import PIPELINES, WORKERS, assert_equals_torch, dataset_of, noisy, outcomes
+from python_part_loader import PythonPartLoader
+from torch.utils.data import ConcatDataset
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
 from torchvision.transforms import v2
@@ -113,34 +113,6 @@ def test_a_stop_iteration_of_the_users_does_not_end_the_epoch(mixed_folder: Path
         dataset_of(mixed_folder, pipeline), 2, batch_size=4, num_workers=num_workers, collate_fn=collate
     )
     assert outcomes(iter(of_collate)) == [RuntimeError] * 4
-
-
-@THREADS
-@pytest.mark.parametrize("error", [ValueError("odd"), KeyError("odd"), Refusal("odd", 1)])
-def test_an_exception_of_collate_has_torchs_words_and_type(
-    mixed_folder: Path, num_workers: int, error: Exception
-) -> None:
-    def collate(samples: list[Any]) -> Any:
-        if 1 in [label for _, label in samples]:
-            raise error
-        return default_collate(samples)
-
-    dataset = dataset_of(mixed_folder, [transforms.CenterCrop(20), transforms.ToTensor()])
-    arguments = {"batch_size": 3, "num_workers": num_workers, "collate_fn": collate}
-    assert_equals_torch(dataset, 2, **arguments)
-    texts = []
-    for loader in (torch_loader(dataset, **arguments), PythonPartLoader(dataset, 2, workers="threads", **arguments)):
-        iterator = iter(loader)
-        with pytest.raises(Exception) as caught:  # noqa: PT011 - types are compared above, words here
-            outcomes_or_raise(iterator)
-        texts.append(str(caught.value).splitlines()[0].replace("worker process", "worker thread"))
-    assert texts[0] == texts[1]
-    assert caught.value.__cause__ is error
-
-
-def outcomes_or_raise(iterator: Iterator[Any]) -> None:
-    for _ in iterator:
-        pass
 
 
 @WORKERS

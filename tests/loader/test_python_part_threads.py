@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import functools
-import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-import recipes
 import torch
 import torch.utils.data
-from both_loaders import Threads
-from python_part_cases import PIPELINES, WORKERS, crop_flip, dataset_of, numbered
+from python_part_cases import PIPELINES, WORKERS, dataset_of
 from python_part_loader import PythonPartLoader, torch_loader
 from torchvision import transforms
-from torchvision.datasets import ImageFolder
 
 from fastload import LoaderClosedError, _native
 
@@ -25,37 +22,26 @@ ThreadsLoader = functools.partial(PythonPartLoader, workers="threads")
 # ---- the environment of user code ------------------------------------------------------------------------------------
 
 
-def test_worker_info_is_the_threads_own(mixed_folder: Path) -> None:
-    def tell(label: int) -> tuple[int, int, bool, int]:
+@pytest.mark.parametrize("num_workers", [0, 3])
+def test_worker_info_is_that_of_torchs_workers(mixed_folder: Path, num_workers: int) -> None:
+    """torch's own workers have theirs still after threads have run."""
+
+    def tell(_label: int) -> Any:
         info = torch.utils.data.get_worker_info()
-        assert info is not None
-        return info.id, info.num_workers, info.dataset is dataset, info.seed - info.id
+        return None if info is None else (info.id, info.num_workers, info.dataset is dataset, info.seed)
+
+    def told(kind: Any, *num_native: int) -> Any:
+        torch.manual_seed(1)
+        arguments = {"batch_size": 4, "num_workers": num_workers, "collate_fn": as_it_is}
+        return [[label for _, label in batch] for batch in kind(dataset, *num_native, **arguments)]
 
     dataset = dataset_of(mixed_folder, [transforms.CenterCrop(4), transforms.ToTensor()], tell)
-    loader = PythonPartLoader(dataset, 2, batch_size=4, num_workers=3)
-    rows = [torch.stack(told, 1) for _, told in loader]
-    assert [row[:, 0].tolist() for row in rows] == [[0] * 4, [1] * 4, [2] * 4, [0] * 4]
-    assert all(row[:, 1].eq(3).all() and row[:, 2].eq(1).all() for row in rows)
-    assert len({int(seed) for row in rows for seed in row[:, 3]}) == 1
+    assert told(ThreadsLoader, 2) == told(PythonPartLoader, 2) == told(torch_loader)
     assert torch.utils.data.get_worker_info() is None
 
 
-def test_worker_info_is_none_where_the_caller_does_the_work(mixed_folder: Path) -> None:
-    dataset = dataset_of(
-        mixed_folder,
-        [transforms.CenterCrop(4), transforms.ToTensor()],
-        lambda _: torch.utils.data.get_worker_info() is None,
-    )
-    assert all(told.all() for _, told in PythonPartLoader(dataset, 2))
-
-
-def test_processes_of_torchs_own_loader_have_their_worker_info_still(mixed_folder: Path) -> None:
-    dataset = dataset_of(
-        mixed_folder, [transforms.CenterCrop(4), transforms.ToTensor()], lambda _: torch.utils.data.get_worker_info().id
-    )
-    list(ThreadsLoader(dataset, 2, num_workers=2))
-    told = [ids.tolist() for _, ids in torch_loader(dataset, batch_size=4, num_workers=2)]
-    assert told == [[0] * 4, [1] * 4, [0] * 4, [1] * 4]
+def as_it_is(samples: Any) -> Any:
+    return samples
 
 
 def test_batches_are_not_made_in_memory_shared_between_processes(mixed_folder: Path) -> None:
@@ -66,11 +52,8 @@ def test_batches_are_not_made_in_memory_shared_between_processes(mixed_folder: P
 
 def test_torch_computes_with_one_thread_in_ours_and_as_before_in_others(mixed_folder: Path) -> None:
     def in_new_thread() -> int:
-        found: list[int] = []
-        thread = threading.Thread(target=lambda: found.append(torch.get_num_threads()))
-        thread.start()
-        thread.join()
-        return found[0]
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(torch.get_num_threads).result()
 
     before = torch.get_num_threads(), in_new_thread()
     dataset = dataset_of(
@@ -154,22 +137,6 @@ def test_samples_without_a_python_part_are_not_counted_as_such(mixed_folder: Pat
 # ---- flow -----------------------------------------------------------------------------------------------------------
 
 
-def test_two_threads_may_share_an_iterator(mixed_folder: Path) -> None:
-    dataset = numbered(mixed_folder, [transforms.CenterCrop(4), transforms.ToTensor()])
-    iterator = iter(PythonPartLoader(dataset, 2, batch_size=1, num_workers=2))
-    found: list[int] = []
-
-    def take() -> None:
-        found.extend(int(label) for _, labels in iterator for label in labels)
-
-    threads = [threading.Thread(target=take) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(found) == list(range(16))
-
-
 def test_close_ends_the_iterators_of_the_loader_alone(mixed_folder: Path) -> None:
     pipeline, num_native = PIPELINES["tensors"]
     dataset = dataset_of(mixed_folder, pipeline)
@@ -184,20 +151,3 @@ def test_close_ends_the_iterators_of_the_loader_alone(mixed_folder: Path) -> Non
             next(iterator)
     assert len(list(iterators[2])) == 7
     assert len(list(closed)) == 8
-
-
-def test_threads_run_the_users_transforms_at_the_same_time(mixed_folder: Path) -> None:
-    both = threading.Barrier(2)
-    process = os.getpid()
-
-    def meeting(image: torch.Tensor) -> torch.Tensor:
-        if os.getpid() == process:
-            both.wait(60)  # each thread has as many images
-        return image + torch.rand(1)
-
-    dataset = ImageFolder(str(mixed_folder), transforms.Compose([*crop_flip(), transforms.ToTensor(), meeting]))
-    arguments: dict[str, Any] = {"batch_size": 2, "num_workers": 2}
-    torch.manual_seed(0)
-    expected = recipes.bytes_of(torch_loader(dataset, **arguments))
-    torch.manual_seed(0)
-    assert recipes.bytes_of(Threads(dataset, **arguments)) == expected

@@ -142,40 +142,26 @@ def test_batches_after_a_failed_one_equal_torchs(
 
 
 @pytest.mark.parametrize("num_workers", [0, 1, 2])
-def test_draws_before_an_index_out_of_range_count_as_in_torch(clean_folder: Path, num_workers: int) -> None:
+def test_draws_before_a_bad_index_count_as_in_torch(clean_folder: Path, num_workers: int) -> None:
     dataset = ImageFolder(str(clean_folder), recipes.training(40))
-    order = [0, 1, 2, 3, 99, 5, 6, 7, 8, -30, 10, 11, 12, 13, 14]
-    batches = assert_equal_to_torch(dataset, num_workers=num_workers, batch_size=3, sampler=order).batches
-    assert batches.count(IndexError) == 2 * NUM_EPOCHS
+    out_of_range = [0, 1, 2, 3, 99, 5, 6, 7, 8, -30, 10, 11, 12, 13, 14]
+    none = [[0, 1, "two"], [3, 4], [5, 2**70, 6], [99, "seven"], [8, 9], [10, 1.5]]
+    for order, num_type_errors in (({"batch_size": 3, "sampler": out_of_range}, 0), ({"batch_sampler": none}, 2)):
+        batches = assert_equal_to_torch(dataset, num_workers=num_workers, **order).batches
+        assert batches.count(IndexError) == 2 * NUM_EPOCHS
+        assert batches.count(TypeError) == num_type_errors * NUM_EPOCHS
 
 
-@pytest.mark.parametrize("num_workers", [0, 2])
-def test_draws_before_an_index_that_is_none_count_as_in_torch(clean_folder: Path, num_workers: int) -> None:
-    dataset = ImageFolder(str(clean_folder), recipes.training(40))
-    order = [[0, 1, "two"], [3, 4], [5, 2**70, 6], [99, "seven"], [8, 9], [10, 1.5]]
-    batches = assert_equal_to_torch(dataset, num_workers=num_workers, batch_sampler=order).batches
-    assert batches.count(IndexError) == 2 * NUM_EPOCHS
-    assert batches.count(TypeError) == 2 * NUM_EPOCHS
-
-
-@pytest.mark.parametrize("num_workers", [0, 1])
-def test_a_subset_of_a_subset_finds_a_bad_index_before_it_loads(clean_folder: Path, num_workers: int) -> None:
-    dataset = Subset(ImageFolder(str(clean_folder), recipes.training(40)), range(12))
+@pytest.mark.parametrize("num_workers", [0, 1, 2])
+@pytest.mark.parametrize(("end", "verdict"), [([], "native"), ([torch.clone], "partly native")])
+def test_a_subset_of_a_subset_finds_a_bad_index_before_it_loads(
+    clean_folder: Path, num_workers: int, end: list[Any], verdict: str
+) -> None:
+    transform = transforms.Compose([*recipes.training(40).transforms, *end])
+    dataset = Subset(ImageFolder(str(clean_folder), transform), range(12))
     for order in ([0, 1, 99, 3, 4, 5, -30, 7, 8], [0, 1, 2, 3, 4, 5]):
         for nested in (dataset, Subset(dataset, range(10))):
-            assert_equal_to_torch(nested, num_workers=num_workers, batch_size=3, sampler=order)
-
-
-@pytest.mark.parametrize("num_workers", [0, 2])
-def test_a_subset_of_a_subset_finds_a_bad_index_first_where_python_ends_the_samples(
-    clean_folder: Path, num_workers: int
-) -> None:
-    transform = transforms.Compose([*recipes.training(40).transforms, torch.clone])
-    dataset = Subset(ImageFolder(str(clean_folder), transform), range(12))
-    order = [0, 1, 99, 3, 4, 5, -30, 7, 8]
-    for nested in (dataset, Subset(dataset, range(10))):
-        arguments = {"batch_size": 3, "sampler": order, "num_workers": num_workers}
-        assert_equal_to_torch(nested, verdict="partly native", **arguments)
+            assert_equal_to_torch(nested, verdict=verdict, num_workers=num_workers, batch_size=3, sampler=order)
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
@@ -222,14 +208,6 @@ def test_without_workers_user_code_between_batches_shares_the_generator_as_in_to
         return found, generator_state()
 
     assert_same(run)
-
-
-def test_with_workers_the_processs_generator_is_left_alone(clean_folder: Path) -> None:
-    dataset = ImageFolder(str(clean_folder), recipes.training(40))
-    iterator = iter(fastload.DataLoader(dataset, batch_size=4, num_workers=2))
-    state = generator_state()
-    assert len(list(iterator)) == 6
-    assert generator_state() == state
 
 
 def test_an_epoch_of_evaluation_takes_no_numbers_and_needs_no_order(clean_folder: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import subprocess
 from collections.abc import Callable
@@ -135,47 +134,32 @@ def test_persistent_workers_stay_where_they_began(places: tuple[Path, Path], dat
     assert run(fastload.DataLoader) == theirs
 
 
-class Moving(Dataset[str]):
-    """Goes into a directory below its current one, and tells where it is."""
+class Moving(Dataset[Any]):
+    """Goes into a directory below its current one, and tells where it and a program that it starts are."""
 
     def __len__(self) -> int:
         return 2
 
-    def __getitem__(self, index: int) -> str:
+    def __getitem__(self, index: int) -> Any:
         os.chdir("images")
-        return os.fspath(Path.cwd())
+        asked = subprocess.run(["pwd", "-P"], check=True, capture_output=True, text=True)
+        return os.fspath(Path.cwd()), asked.stdout.strip()
 
 
-def test_a_workers_directory_is_its_own(places: tuple[Path, Path]) -> None:
-    def run(kind: Any) -> tuple[list[str], str]:
-        os.chdir(places[0])
-        iterator = iter(kind(Moving(), batch_size=None, num_workers=2))
-        os.chdir(places[1])
-        return list(iterator), os.fspath(Path.cwd())
-
-    assert run(DataLoader) == run(fastload.DataLoader) == ([str(places[0] / "images")] * 2, str(places[1]))
-
-
-def test_a_program_is_where_it_was_when_workers_go_elsewhere(places: tuple[Path, Path]) -> None:
-    """Programs that a worker starts are where the worker is."""
-
-    def elsewhere(worker_id: int) -> None:
+@pytest.mark.parametrize("kind", [DataLoader, fastload.DataLoader, Threads], ids=["torch", "processes", "threads"])
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+def test_a_workers_directory_is_its_own(places: tuple[Path, Path], kind: Any, is_elsewhere: bool) -> None:
+    def go_elsewhere(_worker_id: int) -> None:
         os.chdir(places[1])
 
-    def run(kind: Any) -> list[str]:
-        os.chdir(places[0])
-        loader = kind(Asking(), batch_size=None, num_workers=1, worker_init_fn=elsewhere)
-        return [*loader, os.fspath(Path.cwd())]
-
-    assert run(DataLoader) == run(fastload.DataLoader) == [str(places[1]), str(places[0])]
-
-
-class Asking(Dataset[str]):
-    def __len__(self) -> int:
-        return 1
-
-    def __getitem__(self, index: int) -> str:
-        return subprocess.run(["pwd", "-P"], check=True, capture_output=True, text=True).stdout.strip()
+    os.chdir(places[0])
+    arguments = {"worker_init_fn": go_elsewhere} if is_elsewhere else {}
+    iterator = iter(kind(Moving(), batch_size=None, num_workers=2, **arguments))
+    if not is_elsewhere:
+        os.chdir(places[1])
+    own = str(places[is_elsewhere] / "images")
+    assert list(iterator) == [[own, own]] * 2
+    assert Path.cwd() == places[not is_elsewhere]
 
 
 @pytest.mark.parametrize("dataset", ["torchvision's", "with a Python part"])
@@ -198,17 +182,3 @@ def test_a_missing_file_is_missing_in_the_directory_of_iter(places: tuple[Path, 
     os.chdir(places[0])
     with pytest.raises(FileNotFoundError, match=r"'images/.*No such file or directory"):
         next(iterator)
-
-
-def test_descriptors_are_given_back(places: tuple[Path, Path]) -> None:
-    def num_open() -> int:
-        gc.collect()  # objects that earlier tests have left
-        return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
-
-    dataset = ImageFolder(str(places[0] / "images"), recipes.evaluation(40, 32))
-    loader = fastload.DataLoader(dataset, batch_size=3, num_workers=1)
-    list(loader)
-    before = num_open()
-    for _ in range(50):
-        list(loader)
-    assert num_open() <= before  # fewer if an engine of an earlier test has ended meanwhile
