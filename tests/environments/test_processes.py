@@ -65,8 +65,8 @@ def digest(batches):
     return total.hexdigest()
 
 
-def loader_of(name, loader_class=fastload.DataLoader, **arguments):
-    return loader_class(MAKERS[name](), batch_size=4, num_workers=2, **arguments)
+def loader_of(name, loader_class=fastload.DataLoader, num_workers=2, **arguments):
+    return loader_class(MAKERS[name](), batch_size=4, num_workers=num_workers, **arguments)
 
 
 def digest_of(name, loader_class=fastload.DataLoader, **arguments):
@@ -74,8 +74,9 @@ def digest_of(name, loader_class=fastload.DataLoader, **arguments):
     return digest(loader_of(name, loader_class, **arguments))
 
 
-def digests_of_torch():
-    return {name: digest_of(name, torch.utils.data.DataLoader, multiprocessing_context="fork") for name in MAKERS}
+def digests_of_torch(**arguments):
+    arguments = arguments or {"multiprocessing_context": "fork"}
+    return {name: digest_of(name, torch.utils.data.DataLoader, **arguments) for name in MAKERS}
 """
 
 
@@ -146,9 +147,10 @@ def test_an_iterator_is_refused_in_a_forked_child_which_then_starts_its_own(
 
         # From Python 3.12 on, of every fork beside threads.
         warnings.filterwarnings("ignore", r"This process \(pid=\d+\) is multi-threaded", DeprecationWarning)
-        expected = digests_of_torch()
-        for name, is_persistent in itertools.product(MAKERS, (False, True)):
-            loader = loader_of(name, persistent_workers=is_persistent)
+        digests = {0: digests_of_torch(num_workers=0), 2: digests_of_torch()}
+        for name, (num_workers, is_persistent) in itertools.product(MAKERS, ((0, False), (2, False), (2, True))):
+            expected = digests[num_workers]
+            loader = loader_of(name, num_workers=num_workers, persistent_workers=is_persistent)
             torch.manual_seed(7)
             iterator = iter(loader)
             first = next(iterator)

@@ -10,46 +10,30 @@ PERSISTENT = [name for name in LOADERS if "persistent" in name]  # the loader ke
 IN_SMOKE = ("native", "own", "stream, no workers")
 
 
+IN_EPOCH = [name for name in LOADERS if name not in PERSISTENT]
+# The loader, what else is done, and the least number of presses.
+PRESSES = [
+    *((name, "with_loader=False", 50) for name in IN_EPOCH),
+    *((name, "with_loader=True", 50) for name in ("native, cached", "own", *PERSISTENT)),
+    *((name, "with_loader=True, is_at_end=True", 10) for name in ("processes", "processes, forkserver")),
+]
+
+
 @pytest.mark.parametrize(
-    "name",
+    ("name", "how", "least"),
     [
-        pytest.param(name, marks=pytest.mark.smoke if name in IN_SMOKE else ())
-        for name in LOADERS
-        if name not in PERSISTENT
+        pytest.param(*case, marks=pytest.mark.smoke if case[0] in IN_SMOKE and case[1] == "with_loader=False" else ())
+        for case in PRESSES
     ],
 )
-def test_a_press_at_any_line_reaches_the_program_and_the_state_is_whole(run_loader_child: RunChild, name: str) -> None:
+def test_a_press_at_any_line_reaches_the_program(run_loader_child: RunChild, name: str, how: str, least: int) -> None:
+    """The state of a loader that is not dropped is whole, too."""
     run_loader_child(
         f"""
         from dropped_iterators import LOADERS, press_at_every_line
-        num_presses = press_at_every_line(LOADERS[{name!r}], with_loader=False)
-        assert num_presses > 50, num_presses
-        """,
-        timeout=200,
-    )
-
-
-@pytest.mark.parametrize("name", ["native, cached", "own", *PERSISTENT])
-def test_a_press_while_a_loader_is_dropped_too_reaches_the_program(run_loader_child: RunChild, name: str) -> None:
-    run_loader_child(
-        f"""
-        from dropped_iterators import LOADERS, press_at_every_line
-        num_presses = press_at_every_line(LOADERS[{name!r}], with_loader=True)
-        assert num_presses > 50, num_presses
-        """
-    )
-
-
-@pytest.mark.parametrize("name", ["processes", "processes, forkserver"])
-def test_a_press_while_an_iterator_is_dropped_at_its_end_reaches_the_program(
-    run_loader_child: RunChild, name: str
-) -> None:
-    run_loader_child(
-        f"""
-        from dropped_iterators import LOADERS, press_at_every_line
-        num_presses = press_at_every_line(LOADERS[{name!r}], with_loader=True, is_at_end=True)
+        num_presses = press_at_every_line(LOADERS[{name!r}], {how})
         print(num_presses)
-        assert num_presses > 10, num_presses
+        assert num_presses > {least}, num_presses
         """,
         timeout=200,
     )

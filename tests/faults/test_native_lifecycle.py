@@ -1,4 +1,4 @@
-"""Life and death of an entirely native loader: interrupts, early ends, signals, fork. Each test in a child."""
+"""Life and death of an entirely native loader: interrupts, early ends, signals. Each test in a child."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import pytest
 from children import RunChild
 
 pytestmark = pytest.mark.alone
-
-WORKERS = pytest.mark.parametrize("num_workers", [0, 2])
 
 
 @pytest.mark.parametrize("is_native", [True, False])
@@ -116,35 +114,3 @@ def test_close_wakes_a_consumer_in_another_thread(run_loader_child: RunChild) ->
         assert not thread.is_alive() and errors
         """
     )
-
-
-@WORKERS
-def test_a_forked_child_is_refused_at_once_and_the_parent_goes_on(run_loader_child: RunChild, num_workers: int) -> None:
-    result = run_loader_child(
-        f"""
-        loader = make_loader({num_workers}, repeats=4)
-        iterator = iter(loader)
-        held = next(iterator)
-        pid = os.fork()
-        if pid == 0:
-            begin = time.monotonic()
-            try:
-                next(iterator)
-            except RuntimeError as error:
-                assert "another process" in str(error), error
-            else:
-                os._exit(1)
-            loader.close()
-            del iterator, loader, held
-            gc.collect()
-            os._exit(0 if time.monotonic() - begin < 1 else 2)
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-        assert sum(len(images) for images, _ in iterator) == 48 - 16
-        pid = os.fork()
-        if pid == 0:
-            sys.exit(0)  # the ordinary way out, with all finalizers
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-        assert sum(len(images) for images, _ in loader) == 48
-        """
-    )
-    assert result.stderr == ""

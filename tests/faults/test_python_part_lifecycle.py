@@ -7,8 +7,6 @@ from children import RunChild
 
 pytestmark = pytest.mark.alone
 
-WORKERS = pytest.mark.parametrize("num_workers", [0, 2])
-
 
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_ctrl_c_in_next_is_seen_within_200_ms_and_the_process_ends_soon(
@@ -254,30 +252,6 @@ def test_dropping_an_iterator_is_quick(run_loader_child: RunChild, is_in_cycle: 
         assert wait_for(lambda: not python_part_threads())
         """
     )
-
-
-@WORKERS
-def test_a_forked_child_may_iterate_anew_and_ends_as_usual(run_loader_child: RunChild, num_workers: int) -> None:
-    result = run_loader_child(
-        f"""
-        loader = make_python_part_loader({num_workers}, repeats=4, persistent_workers={num_workers} > 0)
-        iterator = iter(loader)
-        held = next(iterator)
-        pid = os.fork()
-        if pid == 0:
-            own = iter(loader)
-            status = 1 if own is iterator else 0 if len(list(own)) == 48 else 2
-            loader.close()
-            del iterator, own, held
-            gc.collect()
-            sys.exit(status)  # the ordinary way out, with all finalizers
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-        assert len(list(iterator)) == 47
-        assert len(list(loader)) == 48
-        """,
-        timeout=40,
-    )
-    assert result.stderr == ""
 
 
 def test_a_fork_while_threads_count_leaves_the_counters_usable(run_loader_child: RunChild) -> None:
