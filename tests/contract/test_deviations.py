@@ -18,10 +18,10 @@ import torch
 import torch.utils.data
 from both_loaders import TORCH_AND_THREADS, Threads, assert_same, negated, on_both, outcome, steps_of
 from PIL import Image, ImageFile
-from torch.utils.data import IterableDataset, get_worker_info
+from torch.utils.data import get_worker_info
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
-from user_datasets import Numbered, flat
+from user_datasets import Numbered
 
 
 class Remembering(Numbered):
@@ -52,19 +52,6 @@ def test_what_the_dataset_keeps_stays_with_threads() -> None:
     batches, asked = asked_of_the_programs(Threads)
     assert batches == asked_of_the_programs(torch.utils.data.DataLoader)[0]
     assert asked == list(range(6))
-
-
-def test_an_iterable_dataset_has_an_iterator_for_each_thread() -> None:
-    class Parts(IterableDataset[Any]):
-        def __iter__(self) -> Any:
-            info = get_worker_info()
-            return iter([(-1 if info is None else info.id, number) for number in range(2)])
-
-    def run(kind: Any) -> Any:
-        return [flat(batch) for batch in kind(Parts(), batch_size=None, num_workers=2)]
-
-    mine = assert_same(run)
-    assert len(mine) == 4, "each worker gives everything, unless it splits it"
 
 
 def test_samples_that_are_not_collated_are_the_data_sets_own_memory_in_threads() -> None:

@@ -176,40 +176,6 @@ def test_an_init_function_may_leave_each_worker_its_part(num_workers: int, persi
     assert sorted(number for batch in mine[0][1] for number in batch) == list(range(16))
 
 
-class Position:
-    def __init__(self) -> None:
-        self.value = 0
-
-
-class Shuffled(IterableDataset[int]):
-    """Calls its `setter` at the beginning of each iteration."""
-
-    def __init__(self, setter: Any) -> None:
-        self.setter = setter
-        self.epoch = 0
-        self.position = Position()
-
-    def __iter__(self) -> Iterator[int]:
-        self.setter(self)
-        yield from range(self.epoch, self.position.value + 4)
-
-
-def set_epoch(dataset: Any) -> None:
-    dataset.epoch += 1
-
-
-def set_position(dataset: Any) -> None:
-    dataset.position.value += 1
-
-
-@pytest.mark.parametrize("setter", [set_epoch, set_position])
-@pytest.mark.parametrize("arguments", [{"num_workers": 2}, {"num_workers": 2, "persistent_workers": True}])
-def test_attributes_that_are_set_while_it_is_iterated_over_are_each_workers_own(
-    setter: Any, arguments: dict[str, Any]
-) -> None:
-    assert_same(lambda kind: epochs_of(kind, Shuffled(setter), **arguments))
-
-
 def test_a_stream_that_is_left_early_ends_in_the_thread_that_has_run_it() -> None:
     """An sqlite connection, for example, must be closed in the thread that opened it."""
     threads: list[tuple[int, int]] = []
@@ -251,26 +217,6 @@ def test_num_streams_is_torch_with_as_many_workers(num_streams: int) -> None:
 def test_num_streams_of_a_map_dataset_is_refused_in_words() -> None:
     with pytest.raises(ValueError, match="num_streams=2 needs an IterableDataset, but Numbered is not one"):
         fastload.DataLoader(Numbered(), num_streams=2)
-
-
-def test_an_infinite_stream_can_be_left() -> None:
-    class Infinite(IterableDataset[int]):
-        def __iter__(self) -> Iterator[int]:
-            number = 0
-            while True:
-                yield number
-                number += 1
-
-    before = threading.active_count()
-    for _ in range(5):
-        iterator = iter(Threads(Infinite(), batch_size=8, num_workers=2))
-        assert next(iterator).tolist() == list(range(8))
-        del iterator
-    for _ in range(3000):
-        if threading.active_count() <= before:
-            break
-        threading.Event().wait(0.01)
-    assert threading.active_count() <= before
 
 
 class DrawingToBegin(IterableDataset[Any]):

@@ -19,7 +19,6 @@ from user_datasets import (
     MAP_DATASETS,
     NUM_SAMPLES,
     Drawing,
-    Knowing,
     Numbered,
     Stream,
     WithSampleLists,
@@ -44,9 +43,7 @@ def test_three_epochs_are_torchs_to_the_byte(name: str, num_workers: int) -> Non
     assert mine[0], "there are batches"
 
 
-@pytest.mark.parametrize(
-    "name", ["a class", "one that draws", "one that draws now and then", "one that knows its worker"]
-)
+@pytest.mark.parametrize("name", ["a class", "one that draws", "one that knows its worker"])
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -235,39 +232,15 @@ class Watching(Dataset[Any]):
         return index
 
 
-class WatchingAndDrawing(Watching):
-    def __getitem__(self, index: int) -> int:
-        torch.rand(1)
-        return super().__getitem__(index)
-
-
 @pytest.mark.parametrize("is_subset", [False, True])
-@pytest.mark.parametrize("kind", [Watching, WatchingAndDrawing])
-def test_a_batch_is_made_by_one_thread_as_in_torch(kind: Any, is_subset: bool) -> None:
-    watching = kind(num_together=4)
+def test_a_batch_is_made_by_one_thread_as_in_torch(is_subset: bool) -> None:
+    watching = Watching(num_together=4)
     dataset = Subset(watching, range(64)) if is_subset else watching
     list(Threads(dataset, batch_size=8, num_workers=4))
     of_batches = [{watching.threads[index] for index in range(first, first + 8)} for first in range(0, 64, 8)]
     assert all(len(threads) == 1 for threads in of_batches)
     assert of_batches[:4] == of_batches[4:]
     assert watching.most == 4
-
-
-def test_a_collate_function_that_changes_its_samples_and_draws_is_called_once() -> None:
-    class Labelled(Numbered):
-        def sample(self, index: int) -> Any:
-            time.sleep(0.02 * (index < 4))
-            return {"image": torch.tensor([index]), "label": index}
-
-    def collate(samples: list[Any]) -> Any:
-        labels = [sample.pop("label") for sample in samples]
-        return torch.stack([sample["image"] for sample in samples]) + torch.rand(()), labels
-
-    def run(kind: Any) -> Any:
-        batches = [[*range(8)], [8, 9], [10], [11], [*range(12, 23)], [0]]
-        return seeded_epochs(kind(Labelled(), batch_sampler=batches, num_workers=2, collate_fn=collate), 1)
-
-    assert_same(run)
 
 
 @pytest.mark.parametrize("kind", [WithSampleLists, lambda: Subset(WithSampleLists(), range(NUM_SAMPLES))])
@@ -298,18 +271,6 @@ def test_a_batch_sampler_may_give_what_has_no_length(num_workers: int) -> None:
 
     theirs, mine = on_both(run)
     assert mine == theirs == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
-
-
-def test_worker_ids_are_torchs_also_for_a_dataset_that_asks_late() -> None:
-    class AskingLate(Knowing):
-        def sample(self, index: int) -> Any:
-            return super().sample(index) if index > 9 else (index, -2, -2, -2)
-
-    def run(kind: Any) -> Any:
-        torch.manual_seed(0)
-        return [flat(batch) for batch in kind(AskingLate(), batch_size=4, num_workers=3)]
-
-    assert_same(run)
 
 
 def test_a_timeout_counts_from_the_batch_that_came_last_as_in_torch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,13 +74,6 @@ def test_loaders_can_be_copied_before_and_while_iterating(
         twin.batch_size = 3
 
 
-@pytest.mark.parametrize("duplicate", [copy.deepcopy, copy.copy, lambda loader: pickle.loads(pickle.dumps(loader))])
-def test_copies_have_the_memory_format(images: Any, duplicate: Any) -> None:
-    twin = duplicate(fastload.DataLoader(images, batch_size=4, memory_format=torch.channels_last))
-    assert twin.memory_format is torch.channels_last
-    assert next(iter(twin))[0].is_contiguous(memory_format=torch.channels_last)
-
-
 def test_a_copy_counts_its_own_samples_in_torchs_iterator() -> None:
     loader = fastload.DataLoader([1, 2, 3])
     list(loader)

@@ -411,22 +411,6 @@ def test_lengths_of_loaders_and_iterators_and_their_errors_are_torchs() -> None:
         assert_same(lambda kind, make=make: (text(lambda: len(make(kind))), text(lambda: len(iter(make(kind))))))
 
 
-def test_iterators_at_once_draw_and_deliver_as_torchs_do() -> None:
-    def run(kind: Any) -> Any:
-        torch.manual_seed(9)
-        loader = kind(Drawing(9), batch_size=2, shuffle=True, num_workers=2)
-        first, second = iter(loader), iter(loader)
-        found = [flat(next(iterator)) for iterator in (first, second, second, first)]
-        third = iter(loader)
-        return (
-            found,
-            *([flat(batch) for batch in iterator] for iterator in (third, first, second)),
-            torch.rand(1).item(),
-        )
-
-    assert_same(run)
-
-
 # ---- torch's signature through its versions ------------------------------------------------------------------------
 
 # Keyword-only arguments of __init__, besides prefetch_factor, persistent_workers and pin_memory_device.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import functools
 import os
 import pickle
 import random
@@ -18,7 +17,7 @@ import pytest
 import torch
 import torch.utils.data
 import torchvision_shim  # noqa: F401
-from both_loaders import Threads, assert_same
+from both_loaders import Processes, Threads, assert_same
 from flat_values import flat
 from numbered import Numbered
 from PIL import Image
@@ -30,7 +29,6 @@ from user_datasets import Knowing
 import fastload
 from fastload._process import _processors
 
-Processes = functools.partial(fastload.DataLoader, workers="processes")
 BOTH = (torch.utils.data.DataLoader, Processes)
 
 

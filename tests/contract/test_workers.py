@@ -27,12 +27,14 @@ import pytest
 import recipes
 import torch
 import torch.utils.data
-from both_loaders import Threads, assert_same, negated, on_both, steps_of
+from both_loaders import TORCH_AND_THREADS, Threads, assert_same, negated, on_both, steps_of
+from child_loader import wait_for
+from forked import in_fork
 from torch import initial_seed, manual_seed
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
-from user_datasets import Drawing, Nested, Numbered, Stream, flat
+from user_datasets import Drawing, Nested, Numbered, flat
 
 import fastload
 from fastload._process import _processors
@@ -95,7 +97,7 @@ def test_functions_of_torch_that_were_imported_by_name_know_the_worker_too(num_w
         manual_seed(7)
         return [flat(batch) for batch in kind(ByName(), batch_size=2, num_workers=num_workers)], initial_seed()
 
-    assert_same(run)
+    assert_same(run, TORCH_AND_THREADS)
     numbers = [item[0] for item in fastload.DataLoader(ByName(), None, num_workers=num_workers)]
     assert sorted(numbers) == list(range(9)), "each once"
 
@@ -191,7 +193,6 @@ def test_what_a_worker_changes_of_them_is_its_own_and_stays() -> None:
             LANGUAGE.set(LANGUAGE.get() + "+")
             torch.set_grad_enabled(False)
             np.seterr(over="ignore")
-            torch.initial_seed()  # makes the loader run a batch in one thread
             return found
 
     def run(kind: Any) -> Any:
@@ -220,21 +221,6 @@ def test_batches_of_workers_begun_in_inference_mode_may_be_trained_with_outside_
 
 
 # ---- worker_init_fn ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("make", [Drawing, Stream], ids=["map", "iterable"])
-@pytest.mark.parametrize("num_workers", [1, 3])
-def test_init_functions_that_seed_torch_seed_the_workers_as_in_torch(make: Callable[[], Any], num_workers: int) -> None:
-    def init(worker_id: int) -> None:
-        torch.manual_seed(100 + worker_id)
-        torch.rand(worker_id + 1)
-
-    def run(kind: Any) -> Any:
-        torch.manual_seed(0)
-        loader = kind(make(), batch_size=4, num_workers=num_workers, worker_init_fn=init)
-        return [[flat(batch) for batch in loader] for _ in range(2)], torch.rand(1).item()
-
-    assert_same(run)
 
 
 def test_an_init_function_is_called_once_in_each_thread_with_its_info() -> None:
@@ -382,29 +368,6 @@ def test_what_an_init_function_changes_of_native_samples_is_its_workers_own(
     assert "worker_init_fn: it may change the dataset of its worker" in mine[2].explain()
 
 
-class Shifted(Numbered):
-    shift = 0
-
-    def sample(self, index: int) -> int:
-        return index + self.shift
-
-
-def shift(worker_id: int) -> None:
-    info = torch.utils.data.get_worker_info()
-    assert info is not None
-    info.dataset.shift = 100 * (worker_id + 1)  # type: ignore[attr-defined]
-
-
-def test_what_an_init_function_sets_of_a_dataset_is_its_workers_own() -> None:
-    def run(kind: Any) -> Any:
-        dataset = Shifted()
-        batches = [batch.tolist() for batch in kind(dataset, batch_size=3, num_workers=2, worker_init_fn=shift)]
-        return batches, dataset.shift, vars(dataset).get("shift")
-
-    mine = assert_same(run)
-    assert mine[0][:2] == [[100, 101, 102], [203, 204, 205]]
-
-
 class Awaiting(Numbered):
     loops: ClassVar[set[asyncio.AbstractEventLoop]] = set()
 
@@ -424,6 +387,29 @@ def test_a_worker_has_an_event_loop_that_ends_with_it() -> None:
     for worker in iterator._workers:
         worker.join(60)
     assert [loop.is_closed() for loop in Awaiting.loops] == [True, True]
+
+
+def test_an_iterator_is_there_before_worker_init_fn_is_done() -> None:
+    is_made = threading.Event()
+    waited: list[bool] = []
+
+    def wait(_worker_id: int) -> None:
+        waited.append(is_made.wait(10))
+
+    iterator = iter(Threads(Numbered(), num_workers=2, worker_init_fn=wait))
+    is_made.set()
+    assert list(iterator)
+    assert waited == [True, True]
+
+
+def test_a_worker_that_gets_no_event_loop_says_so_and_nothing_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> Any:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(asyncio, "new_event_loop", refuse)
+    iterator = iter(Threads(Numbered(), num_workers=2))
+    with pytest.raises(OSError, match="Too many open files"):
+        next(iterator)
 
 
 @pytest.mark.parametrize("num_workers", [1, 3])
@@ -504,11 +490,7 @@ def test_a_handle_is_let_go_of_when_its_thread_ends() -> None:
     loader = Threads(Using(), num_workers=3)
     list(loader)
     loader.close()
-    for _ in range(200):
-        if Handle.alive == 0:
-            break
-        time.sleep(0.01)
-    assert Handle.alive == 0
+    assert wait_for(lambda: Handle.alive == 0, 2)
 
 
 def test_per_thread_copies_and_pickles_as_its_factory() -> None:
@@ -561,17 +543,13 @@ def test_a_forked_child_opens_its_own_handle_and_leaves_those_of_its_parents_thr
         thread.start()
     are_open.wait()
     mine = handles()
-    pid = os.fork()
-    if pid == 0:
-        if handles() is mine:
-            os._exit(100)
-        grandchild = os.fork()
+
+    def closed_in_child() -> int:
         handles()
         gc.collect()
-        if grandchild == 0:
-            os._exit(len(closed))
-        os._exit(os.waitstatus_to_exitcode(os.waitpid(grandchild, 0)[1]) or len(closed))
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        return len(closed)
+
+    assert in_fork(lambda: (handles() is mine, in_fork(closed_in_child), closed_in_child())) == (False, 0, 0)
     assert not closed
     assert handles() is mine
     may_end.set()

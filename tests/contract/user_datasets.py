@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import random
-import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -24,14 +23,6 @@ class Drawing(Numbered):
         for _ in range(index % 3):
             noise = noise + torch.empty(2).uniform_(-1, 1)
         return noise, torch.randint(1000, (1,)), torch.randperm(5), index
-
-
-class DrawingNowAndThen(Numbered):
-    """The first samples draw nothing, so a loader does not see at once that some do."""
-
-    def sample(self, index: int) -> Any:
-        time.sleep(0.0005 * (index % 4))
-        return torch.rand(1) if index in (5, 6, 7, 9, 13, 20) else torch.zeros(1), index
 
 
 class DrawingInCollate(Numbered):
@@ -132,7 +123,6 @@ MAP_DATASETS: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
         {},
     ),
     "one that draws": (Drawing, {}),
-    "one that draws now and then": (DrawingNowAndThen, {}),
     "one that draws from torch's default generator": (DrawingByDefault, {}),
     "one whose collate_fn draws": (DrawingInCollate, {"collate_fn": collate_with_noise}),
     "one that seeds": (Seeding, {}),
