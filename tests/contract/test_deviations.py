@@ -16,7 +16,7 @@ import pytest
 import recipes
 import torch
 import torch.utils.data
-from both_loaders import TORCH_AND_THREADS, Threads, assert_same, negated, on_both, outcome, steps_of
+from both_loaders import TORCH_AND_THREADS, Threads, negated, on_both, outcome, steps_of
 from PIL import Image, ImageFile
 from torch.utils.data import get_worker_info
 from torchvision import transforms
