@@ -67,14 +67,17 @@ class _SharedResults:
         return status.st_dev, status.st_ino
 
     def _read(self) -> None:
-        while size := int.from_bytes(os.pread(self._descriptor, _SIZE_BYTES, self._num_read), "little"):
-            record = os.pread(self._descriptor, _DIGEST_BYTES + size, self._num_read + _SIZE_BYTES)
+        at, end = self._num_read, os.fstat(self._descriptor).st_size
+        while at < end:
+            size = int.from_bytes(os.pread(self._descriptor, _SIZE_BYTES, at), "little")
+            record = os.pread(self._descriptor, min(_DIGEST_BYTES + size, end), at + _SIZE_BYTES)
             data = record[_DIGEST_BYTES:]
             if record[:_DIGEST_BYTES] != _digest(data):  # its process was killed in the middle of it
                 return
             key, result = pickle.loads(data)
             self._known.setdefault(key, result)
-            self._num_read += _SIZE_BYTES + len(record)
+            at += _SIZE_BYTES + len(record)
+            self._num_read = at  # threads that read at once set it to the end of a record, each
 
     def _write(self, key: Any) -> None:
         data = pickle.dumps((key, self._known[key]), 5)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from forked import in_fork
+from made_samples import in_threads
 
 from fastload._process import _forked_cache
 from fastload._process._forked_cache import _SharedResults
@@ -34,6 +35,24 @@ def test_a_result_of_a_child_is_known_to_its_parent_and_to_other_children(result
     assert_known(results, ("a", 1.5), b"large" * 200_000)
     assert results.get(("a", 2.5), lambda: None) is None
     in_fork(lambda: assert_known(results, ("a", 2.5), None))
+
+
+def test_threads_that_read_at_once_read_whole_records(results: _SharedResults, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_fork(lambda: sum(len(results.get(key, lambda key=key: "x" * key)) for key in range(20)))
+    read = os.pread
+
+    def read_while_others_do(*arguments: Any) -> bytes:
+        time.sleep(0.001)
+        return read(*arguments)
+
+    monkeypatch.setattr(os, "pread", read_while_others_do)
+    in_threads(4, lambda _: [assert_known(results, key, "x" * key) for key in range(20)])
+
+
+@pytest.mark.parametrize("cut", [b"\x05", (2**62).to_bytes(8, "little") + b"no such size"])
+def test_a_size_that_is_none_is_not_believed(results: _SharedResults, cut: bytes) -> None:
+    os.write(results._descriptor, cut)
+    assert results.get("key", lambda: 7) == 7
 
 
 def test_a_process_that_asks_meanwhile_waits_for_the_result(results: _SharedResults) -> None:
