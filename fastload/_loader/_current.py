@@ -86,7 +86,7 @@ class CurrentLoader:
         if not policy.is_active:
             return None
         if kept.quarantine is None or kept.quarantine.policy != policy:
-            kept.quarantine = Quarantine(policy, *rank_and_world_size(), kept.threads.counters.add)
+            kept.quarantine = Quarantine(policy, *rank_and_world_size(), kept.workers.counters.add)
         return kept.quarantine
 
     # ---- its plan --------------------------------------------------------------------------------------------------
@@ -159,5 +159,5 @@ class CurrentLoader:
             saved=saved,
             waits=self.kept.waits,
             tell_end=self.kept.cache.end_epoch,
-            raise_warnings=self.kept.threads.warnings.raise_all,
+            raise_warnings=self.kept.workers.warnings.raise_all,
         )

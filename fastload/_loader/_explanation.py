@@ -159,7 +159,7 @@ def _cache_rows(now: CurrentLoader, plan: LoaderPlan, form: WorkerForm) -> list[
     opens_natively = now.loader.num_workers > 0 and now.images_obstacle() is None
     if setting is None or (plan.mode is Mode.PYTHON and not opens_natively):
         return []
-    caches = now.kept.threads.caches if form.is_of_processes else now.kept.cache
+    caches = now.kept.workers.caches if form.is_of_processes else now.kept.cache
     return [StageVerdict("cache", *caches.describe(setting))]
 
 

@@ -21,11 +21,11 @@ from fastload._iteration.native._maker import NativeMaker
 from fastload._iteration.native._repairs import BatchRepairs
 from fastload._iteration.processes._auto_maker import AutoMaker
 from fastload._iteration.processes._maker import ProcessMaker
-from fastload._iteration.threads._caller_maker import CallerMaker
-from fastload._iteration.threads._fetcher import FetchPlan
-from fastload._iteration.threads._maker import WorkerMaker
-from fastload._iteration.threads._native_samples import NativeSamples
-from fastload._iteration.threads._thread_plan import ThreadPlan
+from fastload._iteration.python._caller_maker import CallerMaker
+from fastload._iteration.python._fetcher import FetchPlan
+from fastload._iteration.python._maker import WorkerMaker
+from fastload._iteration.python._native_samples import NativeSamples
+from fastload._iteration.python._python_plan import PythonPlan
 from fastload._loader._current import CurrentLoader
 from fastload._loader._explanation import explain_loader
 from fastload._loader._resuming import checked_resume_point, requirements_of
@@ -146,7 +146,7 @@ def _batch_memory(
         # One more for the batch that is being handed over, and one for the copy of the batch before it.
         num_slots=setup.max_batches + 2,
         prefetch=delivery.prefetch,
-        count=now.kept.threads.counters.add,
+        count=now.kept.workers.counters.add,
         check_open=engine.check_open,
     )
     now.kept.staged.add(memory)
@@ -184,26 +184,26 @@ def python_iterator(now: CurrentLoader, setup: LoaderSetup, *, begins_natively: 
         drop_last=setup.drop_last,
         rng=setup.settings.rng,
         naming=naming,
-        counters=now.kept.threads.counters,
+        counters=now.kept.workers.counters,
         make_guard=functools.partial(SampleGuard, policy, setup.candidates) if policy.is_active else None,
         native_images=setup.settings.native_images,
         cache=cache,
     )
-    plan = ThreadPlan(setup, code, fetch)
-    threads = now.kept.threads
+    plan = PythonPlan(setup, code, fetch)
+    record = now.kept.workers
     maker: BatchMaker
     if setup.num_workers == 0:
-        maker = CallerMaker(plan, threads)
+        maker = CallerMaker(plan, record)
     elif form.is_of_processes:
         torch.utils.data.DataLoader.check_worker_number_rationality(now.loader)  # torch warns at construction and here
         context, forms = now.loader.multiprocessing_context, now.kept.forms
-        make_cache = threads.caches.opener(cache_setting, _num_images(now))
+        make_cache = record.caches.opener(cache_setting, _num_images(now))
         if setup.settings.workers == "auto" and not is_data_pipe(code.dataset):
-            maker = AutoMaker(plan, threads, context, make_cache, open_cache=open_cache, forms=forms)
+            maker = AutoMaker(plan, record, context, make_cache, open_cache=open_cache, forms=forms)
         else:
-            maker = ProcessMaker(plan, threads, context, make_cache)
+            maker = ProcessMaker(plan, record, context, make_cache)
     else:
-        maker = WorkerMaker(plan, threads)
+        maker = WorkerMaker(plan, record)
     return EpochIterator(now.loader, setup, maker)
 
 

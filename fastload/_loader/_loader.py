@@ -551,7 +551,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         """
         if self._fastload.engine is not None:
             self._fastload.engine.close()
-        self._fastload.threads.close()
+        self._fastload.workers.close()
 
     def check_worker_number_rationality(self) -> None:
         """Warns if num_workers is larger than the number of available processors; torch calls it at construction."""

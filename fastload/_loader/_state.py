@@ -15,8 +15,8 @@ from fastload._display._stats import CURRENT_LEVELS, LoaderStats
 from fastload._iteration._progress import Progress
 from fastload._iteration._settings import LoaderSettings
 from fastload._iteration.native._engine import LoaderEngine
-from fastload._iteration.threads._counters import add_counters
-from fastload._iteration.threads._loader_threads import LoaderThreads
+from fastload._iteration.python._counters import add_counters
+from fastload._iteration.python._loader_workers import LoaderWorkers
 from fastload._planning._worker_form import FormMemory
 from fastload._process._exit import LiveObjects
 from fastload._process._waits import WaitHistogram
@@ -32,7 +32,7 @@ class LoaderState:
     Attributes:
         settings: The settings as given.
         source: The data set's compact form.
-        threads: Objects that iterations in Python threads share.
+        workers: The record of iterations in workers, threads or processes.
         forms: The forms of the workers.
         device, opened: The device that was opened last, and the value of `device` that it was opened for.
         pinned: Memory of batches that stay on the host.
@@ -48,7 +48,7 @@ class LoaderState:
         self.settings, self._is_plain = settings, is_plain
         self._engine: tuple[LoaderEngine | None, dict[str, Any]] = None, {}  # and the counts of earlier engines
         self.source: LoweredSource | None = None
-        self.threads = LoaderThreads()
+        self.workers = LoaderWorkers()
         self.forms = FormMemory()
         self.device: Device | None = None
         self.opened: Any = None
@@ -115,10 +115,10 @@ class LoaderState:
         """Returns counts, times and memory of all iterations."""
         others = {
             **self.waits.stats(),
-            **self.threads.caches.with_levels(self.cache.stats()),
+            **self.workers.caches.with_levels(self.cache.stats()),
             "pageable_allocations": self.pinned_memory.num_pageable,
         }
-        parts = (self.threads.stats(), others, *(memory.stats() for memory in self.staged.all()))
+        parts = (self.workers.stats(), others, *(memory.stats() for memory in self.staged.all()))
         return LoaderStats.from_counters(functools.reduce(add_counters, parts, self.engine_stats()))
 
     def end_engine(self) -> None:

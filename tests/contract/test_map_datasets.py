@@ -28,7 +28,7 @@ from user_datasets import (
 )
 
 import fastload
-from fastload._iteration.threads import _worker_group
+from fastload._iteration.python import _worker_group
 
 
 @pytest.mark.parametrize("num_workers", [0, 1, 2, 3])

@@ -258,7 +258,7 @@ def test_a_fork_while_threads_count_leaves_the_counters_usable(run_loader_child:
     run_loader_child(
         """
         loader = make_python_part_loader(2, repeats=2)
-        lock = loader._fastload.threads.counters._lock
+        lock = loader._fastload.workers.counters._lock
         has_lock, may_end = threading.Event(), threading.Event()
         def hold():
             with lock:

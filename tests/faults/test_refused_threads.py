@@ -147,8 +147,8 @@ def test_whatever_fails_in_iter_leaves_no_thread(
         PRELUDE
         + f"""
     from fastload._delivery import _batch_memory
-    from fastload._iteration.threads import _maker
-    from fastload._iteration.threads._worker_group import WorkerGroup
+    from fastload._iteration.python import _maker
+    from fastload._iteration.python._worker_group import WorkerGroup
 
     def fail(*arguments, **more):
         raise ZeroDivisionError("here")

@@ -13,7 +13,7 @@ from jpeg_kinds import jpeg
 from PIL import Image
 
 import fastload
-from fastload._iteration.threads._task import Task
+from fastload._iteration.python._task import Task
 
 FILES = [jpeg(number, 60 + number, 50) for number in range(6)]
 

@@ -19,7 +19,7 @@ from vector_clocks import ClockedCuda, ClockedTensor, OrderError
 import fastload
 from fastload._delivery import _thread_order
 from fastload._delivery._thread_order import DeviceOrder
-from fastload._iteration.threads import _maker
+from fastload._iteration.python import _maker
 
 
 class OnDevice(Dataset[Any]):

@@ -213,7 +213,7 @@ def test_only_threads_are_advised_to_become_processes() -> None:
     assert gil_advice(stats) is not None
     for workers, is_advised in (("threads", True), ("processes", False), ("auto", False)):
         loader = fastload.DataLoader(Numbered(8), num_workers=2, workers=workers)  # type: ignore[arg-type]
-        loader._fastload.threads.counters.add({"gil_checks": 20, "gil_held": 20})
+        loader._fastload.workers.counters.add({"gil_checks": 20, "gil_held": 20})
         assert ("workers='processes'" in loader.explain()) == is_advised
 
 

@@ -72,8 +72,8 @@ def test_objects_may_come_and_go_during_a_look() -> None:
 def test_counters_of_a_loader_can_be_read_while_another_thread_begins_epochs() -> None:
     loader = Threads([1, 2, 3], num_workers=1)
     iterators = [iter(loader)]
-    threads = loader._fastload.threads
-    found = interleaved(threads.stats, lambda: len(iterators) > 20 or iterators.append(iter(loader)))
+    workers = loader._fastload.workers
+    found = interleaved(workers.stats, lambda: len(iterators) > 20 or iterators.append(iter(loader)))
     assert len(iterators) > 2
     assert found["batches_in_flight"] >= 2
     loader.close()

@@ -14,7 +14,7 @@ from torchvision import transforms
 from torchvision.datasets import ImageFolder
 
 from fastload import SampleError
-from fastload._iteration.threads._native_samples import NativeSamples
+from fastload._iteration.python._native_samples import NativeSamples
 from fastload._planning._plan import LoaderPlan
 from fastload._workers._user_code import UserCode
 from fastload.sources._lowering import lower_dataset

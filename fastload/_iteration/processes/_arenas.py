@@ -10,7 +10,7 @@ import torch
 
 from fastload import _native
 from fastload._iteration.processes._packing import Part
-from fastload._iteration.threads._pinning import Pinning
+from fastload._iteration.python._pinning import Pinning
 from fastload._process._exit import LiveObjects
 from fastload._workers._collate_memory import CollateMemory, WorkerMemory
 

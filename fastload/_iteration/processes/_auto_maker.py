@@ -13,11 +13,11 @@ from fastload._errors import StateError
 from fastload._iteration._maker import EpochStart, MadeBatch, Request, TorchValues
 from fastload._iteration.processes._maker import ProcessMaker
 from fastload._iteration.processes._process_group import ProcessTask
-from fastload._iteration.threads._loader_threads import LoaderThreads
-from fastload._iteration.threads._maker import WorkerMaker
-from fastload._iteration.threads._task import Task
-from fastload._iteration.threads._thread_plan import ThreadPlan
-from fastload._iteration.threads._worker_group import WorkerGroup
+from fastload._iteration.python._loader_workers import LoaderWorkers
+from fastload._iteration.python._maker import WorkerMaker
+from fastload._iteration.python._python_plan import PythonPlan
+from fastload._iteration.python._task import Task
+from fastload._iteration.python._worker_group import WorkerGroup
 from fastload._planning._worker_form import FormMemory
 from fastload._process._forked_cuda import FORKED_CUDA
 
@@ -32,7 +32,7 @@ class AutoMaker(ProcessMaker):
 
     Args:
         plan: How the batches are made.
-        threads: The loader's record of its iterations.
+        record: The loader's record of its iterations in workers.
         context: The loader's multiprocessing_context, or None.
         make_cache: Opens a process's cache of decoded images. Can be pickled.
         open_cache: Opens the cache of decoded images for threads.
@@ -41,15 +41,15 @@ class AutoMaker(ProcessMaker):
 
     def __init__(
         self,
-        plan: ThreadPlan,
-        threads: LoaderThreads,
+        plan: PythonPlan,
+        record: LoaderWorkers,
         context: Any,
         make_cache: Callable[[], WorkerCache],
         *,
         open_cache: Callable[[], _native.DecodeCache | None],
         forms: FormMemory,
     ) -> None:
-        super().__init__(plan, threads, context, make_cache)
+        super().__init__(plan, record, context, make_cache)
         self._open_cache, self._forms = open_cache, forms
         self._is_of_processes = True
         self._may_move = True  # nothing has come from the workers, and they are processes

@@ -38,12 +38,12 @@ from fastload._iteration.processes._messages import (
     packed_failure,
 )
 from fastload._iteration.processes._snapshots import parts_of_error
-from fastload._iteration.threads._counters import ThreadCounters
-from fastload._iteration.threads._fetcher import FetchPlan
-from fastload._iteration.threads._resume_point import ResumePoint
-from fastload._iteration.threads._task import Task
-from fastload._iteration.threads._worker import Worker, WorkerPlan
-from fastload._iteration.threads._worker_draws import WorkerStart
+from fastload._iteration.python._counters import WorkerCounters
+from fastload._iteration.python._fetcher import FetchPlan
+from fastload._iteration.python._resume_point import ResumePoint
+from fastload._iteration.python._task import Task
+from fastload._iteration.python._worker import Worker, WorkerPlan
+from fastload._iteration.python._worker_draws import WorkerStart
 from fastload._process import _config, _worker_process
 from fastload._workers._collate_memory import CollateMemory
 from fastload._workers._generators import WorkerGenerators
@@ -218,7 +218,7 @@ class _Process:
         self._plan, self._number, self._socket, self._is_ending = plan, number, socket, is_ending
         self._memory = SlotMemory(arena, CollateMemory(plan.max_batches))
         self._sender = Sender(socket)
-        self._counters = ThreadCounters()
+        self._counters = WorkerCounters()
         self._last_key = -1
         self._has_begun = False
         self._parent_pid = plan.parent_pid or os.getppid()

@@ -11,13 +11,13 @@ from fastload._decode_cache._worker_cache import WorkerCache
 from fastload._iteration._maker import TorchValues
 from fastload._iteration.processes._child import ChildPlan
 from fastload._iteration.processes._process_group import ProcessGroup, context_of
-from fastload._iteration.threads._fetcher import FetchPlan
-from fastload._iteration.threads._loader_threads import LoaderThreads
-from fastload._iteration.threads._maker import WorkerMaker
-from fastload._iteration.threads._pinning import pinning_of
-from fastload._iteration.threads._resume_point import resume_points
-from fastload._iteration.threads._thread_plan import ThreadPlan
-from fastload._iteration.threads._worker_group import WorkerGroup
+from fastload._iteration.python._fetcher import FetchPlan
+from fastload._iteration.python._loader_workers import LoaderWorkers
+from fastload._iteration.python._maker import WorkerMaker
+from fastload._iteration.python._pinning import pinning_of
+from fastload._iteration.python._python_plan import PythonPlan
+from fastload._iteration.python._resume_point import resume_points
+from fastload._iteration.python._worker_group import WorkerGroup
 from fastload._workers._data_pipes import with_graph
 from fastload._workers._places import HeldGenerators
 from fastload._workers._user_code import NAMES
@@ -28,19 +28,19 @@ class ProcessMaker(WorkerMaker):
 
     Args:
         plan: How the batches are made.
-        threads: The loader's record of its iterations.
+        record: The loader's record of its iterations in workers.
         context: The loader's multiprocessing_context, or None.
         make_cache: Opens a process's cache of decoded images. Can be pickled.
     """
 
     def __init__(
         self,
-        plan: ThreadPlan,
-        threads: LoaderThreads,
+        plan: PythonPlan,
+        record: LoaderWorkers,
         context: Any,
         make_cache: Callable[[], WorkerCache],
     ) -> None:
-        super().__init__(plan, threads)
+        super().__init__(plan, record)
         self._context, self._make_cache = context_of(context), make_cache
 
     def _new_group(self, values: TorchValues) -> WorkerGroup:
@@ -69,7 +69,7 @@ class ProcessMaker(WorkerMaker):
         return ProcessGroup(
             child,
             context=self._context,
-            record=self._loader_threads,
+            record=self._record,
             pinning=pinning_of(setup.delivery, values),
             in_order=setup.is_in_order,
             max_batches=setup.max_batches,

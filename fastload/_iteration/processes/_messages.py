@@ -13,8 +13,8 @@ from fastload._decode_cache._worker_cache import CacheReport
 from fastload._iteration.processes._arenas import SharedArena, SlotMemory, SlotSpan, storage_of
 from fastload._iteration.processes._packing import Part, pack, unpack
 from fastload._iteration.processes._snapshots import SnapshotMessage, StateErrorParts
-from fastload._iteration.threads._pinning import Pinning
-from fastload._iteration.threads._worker_draws import GeneratorSnapshot
+from fastload._iteration.python._pinning import Pinning
+from fastload._iteration.python._worker_draws import GeneratorSnapshot
 from fastload._process._forked_cuda import is_of_forked_cuda
 from fastload._quarantine._failure import Account
 from fastload._workers._collate_memory import CollateMemory

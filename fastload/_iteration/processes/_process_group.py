@@ -27,11 +27,11 @@ from fastload._iteration.processes._end_flag import EndFlag
 from fastload._iteration.processes._messages import Answer, Begun, Ended, Lost, Payload, WorkerReport, opened
 from fastload._iteration.processes._snapshots import SnapshotMessage, error_of_parts
 from fastload._iteration.processes._worker_processes import WorkerProcesses, wait_for
-from fastload._iteration.threads._loader_threads import LoaderThreads
-from fastload._iteration.threads._pinning import Pinning
-from fastload._iteration.threads._task import Task
-from fastload._iteration.threads._worker_draws import WorkerStart
-from fastload._iteration.threads._worker_group import WorkerGroup
+from fastload._iteration.python._loader_workers import LoaderWorkers
+from fastload._iteration.python._pinning import Pinning
+from fastload._iteration.python._task import Task
+from fastload._iteration.python._worker_draws import WorkerStart
+from fastload._iteration.python._worker_group import WorkerGroup
 from fastload._process._interrupts import is_interrupt
 from fastload._workers._collate_memory import CollateMemory
 from fastload._workers._random_stream import RandomKey
@@ -58,7 +58,7 @@ class ProcessGroup(WorkerGroup):
         plan: ChildPlan,
         *,
         context: Any,
-        record: LoaderThreads,
+        record: LoaderWorkers,
         pinning: Pinning | None,
         in_order: bool,
         max_batches: int,

@@ -11,7 +11,7 @@ import torch
 
 from fastload._errors import StateError
 from fastload._iteration._saved_worker import SavedWorker
-from fastload._iteration.threads._worker_draws import GeneratorSnapshot
+from fastload._iteration.python._worker_draws import GeneratorSnapshot
 from fastload._resume._user_state import UserState
 
 # The version in random.getstate(), and the name in NumPy's state.

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from fastload._decode_cache._worker_cache import WorkerCaches
-from fastload._iteration.threads._counters import ThreadCounters
-from fastload._iteration.threads._worker_group import WorkerGroup
+from fastload._iteration.python._counters import WorkerCounters
+from fastload._iteration.python._worker_group import WorkerGroup
 from fastload._process._exit import LiveObjects
 from fastload._process._worker_process import SentWarnings
 
 
-class LoaderThreads:
+class LoaderWorkers:
     """A loader's record of its iterations in workers: the running ones, and what the workers of all have reported.
 
     Attributes:
@@ -22,7 +22,7 @@ class LoaderThreads:
     """
 
     def __init__(self) -> None:
-        self.counters = ThreadCounters()
+        self.counters = WorkerCounters()
         self.caches = WorkerCaches()
         self.warnings = SentWarnings()
         self.num_closes = 0
@@ -30,7 +30,7 @@ class LoaderThreads:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles as an empty record: a copy of a loader begins without iterations and counters."""
-        return LoaderThreads, ()
+        return LoaderWorkers, ()
 
     def add(self, group: WorkerGroup) -> None:
         self._groups.add(group)

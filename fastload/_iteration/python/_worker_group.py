@@ -10,8 +10,8 @@ from typing import Any
 from fastload._delivery._thread_order import DeviceOrder
 from fastload._errors import LoaderClosedError
 from fastload._iteration._maker import Request
-from fastload._iteration.threads._task import Task
-from fastload._iteration.threads._worker_draws import WorkerStart
+from fastload._iteration.python._task import Task
+from fastload._iteration.python._worker_draws import WorkerStart
 from fastload._process._exit import exit_state
 from fastload._workers._random_stream import RandomKey
 

@@ -26,12 +26,12 @@ from fastload._images._batch_rows import BatchRows, batch_rows
 from fastload._images._hand_over import make_pixels
 from fastload._images._opener import native_images
 from fastload._images._tally import ImageTally
-from fastload._iteration.threads._counters import GilWatch
-from fastload._iteration.threads._dataset import make_fetcher
-from fastload._iteration.threads._fetcher import BatchFetcher, EndOfStreamError, FetchPlan
-from fastload._iteration.threads._resume_point import ResumePoint, WorkerPosition
-from fastload._iteration.threads._task import AbandonedError, Task
-from fastload._iteration.threads._worker_draws import GeneratorSnapshot, WorkerDraws, WorkerStart
+from fastload._iteration.python._counters import GilWatch
+from fastload._iteration.python._dataset import make_fetcher
+from fastload._iteration.python._fetcher import BatchFetcher, EndOfStreamError, FetchPlan
+from fastload._iteration.python._resume_point import ResumePoint, WorkerPosition
+from fastload._iteration.python._task import AbandonedError, Task
+from fastload._iteration.python._worker_draws import GeneratorSnapshot, WorkerDraws, WorkerStart
 from fastload._pillow._decode_image import keeping
 from fastload._process._exit import DaemonThread
 from fastload._process._interrupts import is_interrupt

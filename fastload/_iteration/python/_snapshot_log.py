@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from fastload._iteration._maker import WorkerStates
 from fastload._iteration._torchdata_keys import user_path
-from fastload._iteration.threads._worker_draws import GeneratorSnapshot, WorkerStart
+from fastload._iteration.python._worker_draws import GeneratorSnapshot, WorkerStart
 from fastload._resume._user_state import UserState
 
 

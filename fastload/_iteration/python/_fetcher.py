@@ -14,8 +14,8 @@ from torch.utils.data import default_collate
 from fastload import _native
 from fastload._errors import StateError
 from fastload._images._batch_rows import BatchRows, rows_of_thread
-from fastload._iteration.threads._counters import ThreadCounters
-from fastload._iteration.threads._task import AbandonedError
+from fastload._iteration.python._counters import WorkerCounters
+from fastload._iteration.python._task import AbandonedError
 from fastload._quarantine._failure import Account
 from fastload._quarantine._guard import SampleGuard
 from fastload._resume._user_state import UserState, loaded
@@ -48,7 +48,7 @@ class FetchPlan:
     drop_last: bool
     rng: str
     naming: SampleNaming
-    counters: ThreadCounters
+    counters: WorkerCounters
     make_guard: Callable[[], SampleGuard] | None
     native_images: bool
     cache: _native.DecodeCache | None

@@ -10,16 +10,16 @@ from typing import Any
 import torch
 
 from fastload._iteration._maker import Request
-from fastload._iteration.threads._task import Task
-from fastload._iteration.threads._worker import (
+from fastload._iteration.python._task import Task
+from fastload._iteration.python._worker import (
     StopSignal,
     ThreadWorker,
     WorkerPlan,
     WorkerThread,
     num_threads_is_of_thread,
 )
-from fastload._iteration.threads._worker_draws import WorkerStart
-from fastload._iteration.threads._worker_group import WorkerGroup
+from fastload._iteration.python._worker_draws import WorkerStart
+from fastload._iteration.python._worker_group import WorkerGroup
 from fastload._process._exit import EXIT_JOIN_SECONDS, join_threads, start_threads
 from fastload._workers._inherited import ThreadState, without_inference
 from fastload._workers._places import HeldGenerators

@@ -15,7 +15,7 @@ _INTERVAL_SECONDS = 0.1
 _HELD_SECONDS = 20e-6
 
 
-class ThreadCounters(Locked):
+class WorkerCounters(Locked):
     """Sums by their names in LoaderStats, shared by a loader and its iterations. Thread-safe."""
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class GilWatch:
         counters: Receives gil_checks, gil_held and gil_wait_seconds.
     """
 
-    def __init__(self, counters: ThreadCounters) -> None:
+    def __init__(self, counters: WorkerCounters) -> None:
         self._counters = counters
         self._next = time.monotonic() + _INTERVAL_SECONDS
 

@@ -11,7 +11,7 @@ from typing import Any
 from torch.utils.data import IterableDataset, Subset
 
 from fastload._images._array_dataset import ArrayDataset, holds_array, innermost
-from fastload._iteration.threads._fetcher import BatchFetcher, EndOfStreamError, FetchPlan, silent_end
+from fastload._iteration.python._fetcher import BatchFetcher, EndOfStreamError, FetchPlan, silent_end
 from fastload._quarantine._failure import Account
 from fastload._resume._user_state import UserState, asked, is_stateful, loaded
 from fastload._workers._data_pipes import seed_graph

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from fastload._iteration._saved_state import SavedState
 from fastload._iteration._saved_worker import SavedWorker
 from fastload._iteration._torchdata_keys import user_path
-from fastload._iteration.threads._fetcher import BatchFetcher
-from fastload._iteration.threads._worker_draws import GeneratorSnapshot, WorkerDraws
+from fastload._iteration.python._fetcher import BatchFetcher
+from fastload._iteration.python._worker_draws import GeneratorSnapshot, WorkerDraws
 from fastload._workers._random_stream import RandomKey
 
 

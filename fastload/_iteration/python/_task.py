@@ -7,7 +7,7 @@ from typing import Any
 
 from fastload._delivery._thread_order import Mark
 from fastload._iteration._maker import Request
-from fastload._iteration.threads._worker_draws import GeneratorSnapshot
+from fastload._iteration.python._worker_draws import GeneratorSnapshot
 from fastload._quarantine._failure import Account
 from fastload._workers._worker_error import WorkerFailure
 

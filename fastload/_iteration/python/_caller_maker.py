@@ -13,15 +13,15 @@ import torch
 
 from fastload._iteration._maker import EpochStart, MadeBatch, Request, StateBefore, TorchValues, WorkerStates
 from fastload._iteration._saved_state import Way
-from fastload._iteration.threads._dataset import IterableFetcher, make_fetcher
-from fastload._iteration.threads._fetcher import EndOfStreamError
-from fastload._iteration.threads._loader_threads import LoaderThreads
-from fastload._iteration.threads._made_batch import PythonBatch
-from fastload._iteration.threads._pinning import pinning_of
-from fastload._iteration.threads._resume_point import ResumePoint, WorkerPosition, resume_points
-from fastload._iteration.threads._thread_plan import ThreadPlan
-from fastload._iteration.threads._worker_draws import GeneratorSnapshot, WorkerDraws
-from fastload._iteration.threads._worker_group import closed_error
+from fastload._iteration.python._dataset import IterableFetcher, make_fetcher
+from fastload._iteration.python._fetcher import EndOfStreamError
+from fastload._iteration.python._loader_workers import LoaderWorkers
+from fastload._iteration.python._made_batch import PythonBatch
+from fastload._iteration.python._pinning import pinning_of
+from fastload._iteration.python._python_plan import PythonPlan
+from fastload._iteration.python._resume_point import ResumePoint, WorkerPosition, resume_points
+from fastload._iteration.python._worker_draws import GeneratorSnapshot, WorkerDraws
+from fastload._iteration.python._worker_group import closed_error
 from fastload._process._interrupts import is_interrupt
 from fastload._resume._generators import ProgramReplay
 from fastload._workers._data_pipes import begin_graph
@@ -49,7 +49,7 @@ class CallerMaker:
 
     Args:
         plan: How the batches are made.
-        threads: The loader's record of its iterations in Python.
+        record: The loader's record of its iterations in workers.
     """
 
     takes_keys = True
@@ -60,11 +60,11 @@ class CallerMaker:
     is_running = True
     begins_early = False
 
-    def __init__(self, plan: ThreadPlan, threads: LoaderThreads) -> None:
+    def __init__(self, plan: PythonPlan, record: LoaderWorkers) -> None:
         self.way: Way = plan.way
         self.takes_numbers = plan.rng != "torch"
-        self._plan, self._loader_threads = plan, threads
-        self._num_closes = threads.num_closes
+        self._plan, self._record = plan, record
+        self._num_closes = record.num_closes
         setup = plan.setup
         self.fingerprint = plan.new_fingerprint()
         self._generators = WorkerGenerators(0, 0) if plan.rng == "sample" else None
@@ -94,7 +94,7 @@ class CallerMaker:
             with self._drawing():
                 self._position.restore(self._key, 0, resume_point)
 
-    def _draws_of(self, plan: ThreadPlan, resume_point: ResumePoint | None) -> WorkerDraws:
+    def _draws_of(self, plan: PythonPlan, resume_point: ResumePoint | None) -> WorkerDraws:
         is_program, held = self._generators is None, HeldGenerators(plan.code.roots, NAMES)
         draws = WorkerDraws(self._generators or _Program(), plan.code, held, is_program=is_program)
         if resume_point is None:
@@ -134,7 +134,7 @@ class CallerMaker:
         are taken only once."""
         request, is_pending = self._submitted
         if self._made is None and request is not None and is_pending:
-            if self._loader_threads.num_closes != self._num_closes:
+            if self._record.num_closes != self._num_closes:
                 raise closed_error()
             try:
                 self._made = self._replayed(request) if self._num_replayed else self._fetched(request)
@@ -154,9 +154,9 @@ class CallerMaker:
         except BaseException as error:
             if not (self._fetcher.is_of_stream or not is_interrupt(error)):
                 raise
-            return _Failed(self._loader_threads.counters, self._forget, error, self._fetcher.take_account())
+            return _Failed(self._record.counters, self._forget, error, self._fetcher.take_account())
         batch = batch if self._pin is None else self._pin(batch)
-        return PythonBatch(self._loader_threads.counters, self._forget, batch, self._fetcher.take_account())
+        return PythonBatch(self._record.counters, self._forget, batch, self._fetcher.take_account())
 
     def _fetch(self, request: Request) -> Any:
         with self._drawing():
@@ -173,7 +173,7 @@ class CallerMaker:
             if is_interrupt(error):
                 raise
         self._fetcher.take_account()
-        return PythonBatch(self._loader_threads.counters, self._forget)
+        return PythonBatch(self._record.counters, self._forget)
 
     def _forget(self, number: int) -> None:
         if self._made is not None:

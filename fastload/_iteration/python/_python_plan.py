@@ -10,13 +10,13 @@ from typing import Any
 from fastload._iteration._fingerprint import fingerprint_of_loader
 from fastload._iteration._saved_state import Way
 from fastload._iteration._setup import LoaderSetup
-from fastload._iteration.threads._fetcher import FetchPlan
+from fastload._iteration.python._fetcher import FetchPlan
 from fastload._resume._user_state import is_stateful
 from fastload._workers._user_code import UserCode
 
 
 @dataclass(frozen=True)
-class ThreadPlan:
+class PythonPlan:
     """How an iteration makes its batches in Python.
 
     Attributes:

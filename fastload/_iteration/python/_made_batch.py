@@ -7,9 +7,9 @@ from typing import Any
 
 from fastload._delivery._hand_over import Delivery
 from fastload._iteration._maker import MadeBatch
-from fastload._iteration.threads._counters import ThreadCounters
-from fastload._iteration.threads._task import Task
-from fastload._iteration.threads._worker_group import WorkerGroup
+from fastload._iteration.python._counters import WorkerCounters
+from fastload._iteration.python._task import Task
+from fastload._iteration.python._worker_group import WorkerGroup
 from fastload._quarantine._failure import Account
 
 
@@ -25,7 +25,7 @@ class PythonBatch(MadeBatch):
 
     def __init__(
         self,
-        counters: ThreadCounters,
+        counters: WorkerCounters,
         forget: Callable[[int], None],
         batch: Any = None,
         account: Account | None = None,
@@ -52,7 +52,7 @@ class PythonBatch(MadeBatch):
 class TaskBatch(PythonBatch):
     """A batch of a worker's task."""
 
-    def __init__(self, counters: ThreadCounters, forget: Callable[[int], None], task: Task, group: WorkerGroup) -> None:
+    def __init__(self, counters: WorkerCounters, forget: Callable[[int], None], task: Task, group: WorkerGroup) -> None:
         super().__init__(counters, forget, account=task.account)
         self.is_end_of_stream = task.is_end_of_stream
         self._task: Task | None = task

@@ -10,16 +10,16 @@ from fastload import _native
 from fastload._delivery._thread_order import DeviceOrder
 from fastload._iteration._maker import EpochStart, MadeBatch, Request, StateBefore, TorchValues, WorkerStates
 from fastload._iteration._saved_state import Way
-from fastload._iteration.threads._loader_threads import LoaderThreads
-from fastload._iteration.threads._made_batch import TaskBatch
-from fastload._iteration.threads._pinning import pinning_of
-from fastload._iteration.threads._resume_point import resume_points
-from fastload._iteration.threads._snapshot_log import SnapshotLog
-from fastload._iteration.threads._task import Task
-from fastload._iteration.threads._thread_group import ThreadGroup
-from fastload._iteration.threads._thread_plan import ThreadPlan
-from fastload._iteration.threads._worker import WorkerPlan, setter_of_current_device
-from fastload._iteration.threads._worker_group import WorkerGroup
+from fastload._iteration.python._loader_workers import LoaderWorkers
+from fastload._iteration.python._made_batch import TaskBatch
+from fastload._iteration.python._pinning import pinning_of
+from fastload._iteration.python._python_plan import PythonPlan
+from fastload._iteration.python._resume_point import resume_points
+from fastload._iteration.python._snapshot_log import SnapshotLog
+from fastload._iteration.python._task import Task
+from fastload._iteration.python._thread_group import ThreadGroup
+from fastload._iteration.python._worker import WorkerPlan, setter_of_current_device
+from fastload._iteration.python._worker_group import WorkerGroup
 from fastload._workers._collate_memory import CollateMemory
 from fastload._workers._places import HeldGenerators
 from fastload._workers._user_code import NAMES
@@ -33,19 +33,19 @@ class WorkerMaker:
 
     Args:
         plan: How the batches are made.
-        threads: The loader's record of its iterations in threads.
+        record: The loader's record of its iterations in workers.
     """
 
     takes_keys = True
     begins_early = False
 
-    def __init__(self, plan: ThreadPlan, threads: LoaderThreads) -> None:
+    def __init__(self, plan: PythonPlan, record: LoaderWorkers) -> None:
         setup = plan.setup
         self.way: Way = plan.way
         self.takes_numbers = plan.rng != "torch"
         self.snapshot_every = setup.settings.snapshot_every_n_steps if plan.has_states else 1
         self.fingerprint = plan.new_fingerprint()
-        self._plan, self._setup, self._loader_threads = plan, setup, threads
+        self._plan, self._setup, self._record = plan, setup, record
         self._done: Task | None = None  # the task that is taken and not yet released
 
     def start(self, values: TorchValues) -> None:
@@ -53,8 +53,8 @@ class WorkerMaker:
         group = self._group = self._new_group(values)
         self.threads = group.threads
         self._end = _native.CallsAtDrop(group.end_calls)
-        self._loader_threads.add(group)
-        self._loader_threads.caches.begin()
+        self._record.add(group)
+        self._record.caches.begin()
         group.start()
 
     def _new_group(self, values: TorchValues) -> WorkerGroup:
@@ -129,7 +129,7 @@ class WorkerMaker:
                 self._group.end()
             return None
         task = self._done = self._group.wait(self._timeout_seconds)
-        return TaskBatch(self._loader_threads.counters, functools.partial(self._forget, task), task, self._group)
+        return TaskBatch(self._record.counters, functools.partial(self._forget, task), task, self._group)
 
     def _forget(self, task: Task, number: int) -> None:
         """Notes the worker's position after the task, and takes the task out of flight. May be repeated."""

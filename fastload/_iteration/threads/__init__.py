@@ -1,1 +1,0 @@
-"""Threads of this process instead of torch's worker processes, for everything that runs in Python."""
