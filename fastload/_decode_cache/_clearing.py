@@ -12,16 +12,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fastload._decode_cache._folder import KEY, LAYOUT, LOCK, find_layout, locked
+from fastload._decode_cache._folder import KEY, LAYOUT, LOCK, TEMPORARY_KEY, find_layout, locked
 from fastload._decode_cache._report import report_of
 from fastload._decode_cache._store import KINDS
 
 # The names of files of records; .dir is removed first, so that nobody finds records whose .dat is gone.
 _RECORD_FILE = re.compile(rf"(?P<stem>({'|'.join(KINDS)})-[0-9a-f]{{16}})(?P<ending>\.dat|\.dir|\.tmp)")
 _ENDINGS = (".dir", ".tmp", ".dat")
-_TEMPORARY_KEY = re.compile(rf"{KEY}\.[0-9a-f]{{16}}\.tmp")
 # Without what is in them they mean nothing.
-_LAST = (KEY, "merge", LOCK)  # earlier versions locked "merge"
+_LAST = (KEY, TEMPORARY_KEY, "merge", LOCK)  # earlier versions locked "merge"
 _BYTES_OF_BLOCK = 512  # in st_blocks, whatever the file system's are
 
 
@@ -67,8 +66,6 @@ def clear_store(path: Path, *, only_stale: bool = False) -> Clearing:
             elif reason is not None and _remove_file(folder, stem, endings, clearing):
                 clearing.stale[stem] = reason
         if not only_stale:
-            for name in filter(_TEMPORARY_KEY.fullmatch, names):
-                _unlink(folder, name, clearing)
             _remove_rest(outer, folder, path, clearing)
     if clearing.folders:
         with contextlib.suppress(OSError):  # something else is in it, or it is a link or a mount

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import functools
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +19,7 @@ from fastload._process._trust import UntrustedFolderError, check_owner, open_fil
 # The version of the files' names and places in the folder. Their contents have versions of their own.
 LAYOUT = "v1"
 KEY = "key"
+TEMPORARY_KEY = "key.tmp"
 LOCK = "lock"
 # The one obstacle to warn of; on a network file system nothing else is to be expected.
 NOT_WRITABLE = "it cannot be written to"
@@ -132,18 +133,22 @@ def _key(folder: int) -> bytes:
         with contextlib.suppress(FileNotFoundError):
             return _read_key(folder)
         key = _native.random_store_key()
-        temporary = f"{KEY}.{secrets.token_hex(8)}.tmp"
         try:
-            with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, 0o600, dir_fd=folder)) as file:
+            # A process that was killed here has left the file.
+            with open(TEMPORARY_KEY, "wb", opener=functools.partial(_open_own, folder)) as file:
                 file.write(key)
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(temporary, KEY, src_dir_fd=folder, dst_dir_fd=folder)
+            os.replace(TEMPORARY_KEY, KEY, src_dir_fd=folder, dst_dir_fd=folder)
         except BaseException:
             with contextlib.suppress(OSError):
-                os.unlink(temporary, dir_fd=folder)
+                os.unlink(TEMPORARY_KEY, dir_fd=folder)
             raise
         return key
+
+
+def _open_own(folder: int, name: str, flags: int) -> int:
+    return os.open(name, flags | os.O_NOFOLLOW, 0o600, dir_fd=folder)
 
 
 def _read_key(folder: int) -> bytes:

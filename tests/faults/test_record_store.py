@@ -31,6 +31,7 @@ from children import RunChild
 
 import fastload
 from fastload import _native
+from fastload._decode_cache._clearing import clear_store
 
 HELPERS = Path(__file__).resolve().parents[1] / "helpers"
 NUM_IMAGES = 16
@@ -126,6 +127,22 @@ found, stats = run(fastload.Cache(place, max_bytes=max_bytes))
 assert found == expected
 print(stats.cache_hits, stats.cache_damaged + stats.cache_mismatches, flush=True)
 """
+
+
+def test_a_key_that_a_killed_process_has_begun_is_made_anew(photographs: Path, tmp_path: Path) -> None:
+    place = tmp_path / "store" / "v1"
+    place.mkdir(mode=0o700, parents=True)
+    begun = place / "key.tmp"
+    begun.write_bytes(b"half")
+    loader = loader_of(photographs, fastload.Cache(place.parent))
+    assert digests(loader) == digests(loader_of(photographs, None))
+    publish(loader)
+    assert_only_records(place)
+    begun.write_bytes(b"half")
+    del loader
+    let_go_of_stores()
+    clear_store(place.parent)
+    assert not place.exists()
 
 
 @pytest.mark.slow
