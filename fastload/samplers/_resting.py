@@ -42,7 +42,9 @@ def known_length(batch_sampler: Any) -> int | None:
         return None
     try:
         return len(batch_sampler)
-    except Exception:  # noqa: BLE001 - of the data set
+    except Exception as error:  # of the data set
+        if is_interrupt(error):
+            raise
         return None
 
 
