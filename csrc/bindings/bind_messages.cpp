@@ -1,7 +1,13 @@
 // Messages between a loader's process and its worker processes.
+#include <sys/socket.h>
+
+#include <cerrno>
 #include <chrono>
+#include <memory>
+#include <utility>
 #include <vector>
 
+#include "base/unique_fd.h"
 #include "bindings/bindings.h"
 #include "bindings/class.h"
 #include "processes/message_socket.h"
@@ -60,6 +66,20 @@ bool drop_message(MessageSocket& socket, std::uint64_t number) {
     return true;
 }
 
+// A number of a descriptor in Python would be lost if a signal handler raised before it is stored.
+py::tuple new_sockets() {
+    int ends[2];
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) throw_os_error(errno);
+    UniqueFd descriptors[] = {UniqueFd(ends[0]), UniqueFd(ends[1])};
+    py::object sockets[2];
+    for (int at = 0; at < 2; ++at) {
+        auto socket = std::make_unique<MessageSocket>(descriptors[at].get());
+        static_cast<void>(descriptors[at].release());
+        sockets[at] = py::cast(std::move(socket));
+    }
+    return py::make_tuple(sockets[0], sockets[1]);
+}
+
 }  // namespace
 
 void bind_messages(py::module_& m) {
@@ -74,6 +94,7 @@ void bind_messages(py::module_& m) {
         .def_property_readonly("has_unsent", &MessageSocket::has_unsent)
         .def_property_readonly("has_ended",
                                [](const MessageSocket& socket) { return socket.has_ended() && !socket.has_message(); });
+    m.def("new_sockets", &new_sockets);
     m.def("wait_for_message", &wait_for_message, py::arg("sockets"), py::arg("seconds"));
 }
 

@@ -7,7 +7,6 @@ copy of its other end is closed.
 from __future__ import annotations
 
 import os
-import socket
 from multiprocessing import reduction
 from typing import Any
 
@@ -26,8 +25,8 @@ class WorkerEnd:
         socket: The end.
     """
 
-    def __init__(self, descriptor: int) -> None:
-        self.socket = _native.MessageSocket(descriptor)
+    def __init__(self, socket: _native.MessageSocket) -> None:
+        self.socket = socket
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _from_duplicate, (reduction.DupFd(self.socket.descriptor),)
@@ -41,17 +40,15 @@ class WorkerEnd:
 
 
 def _from_duplicate(duplicate: Any) -> WorkerEnd:
-    return WorkerEnd(duplicate.detach())
+    return WorkerEnd(_native.MessageSocket(duplicate.detach()))
 
 
 def new_connection() -> tuple[_native.MessageSocket, WorkerEnd]:
     """Returns the loader's end and the worker's end. Raises OSError."""
-    ours, theirs = (end.detach() for end in socket.socketpair())
-    worker_end = WorkerEnd(theirs)
-    _given.add(worker_end.socket)
-    loader_end = _native.MessageSocket(ours)
-    _sockets.add(loader_end)
-    return loader_end, worker_end
+    ours, theirs = _native.new_sockets()
+    _given.add(theirs)
+    _sockets.add(ours)
+    return ours, WorkerEnd(theirs)
 
 
 def _close_sockets() -> None:
