@@ -9,7 +9,6 @@ import multiprocessing
 import os
 import pickle
 import re
-import resource
 import signal
 import threading
 import time
@@ -109,35 +108,32 @@ def test_arrays_in_a_batch_may_be_changed_as_with_torch(loader: Any) -> None:
 # ---- memory ----------------------------------------------------------------------------------------------------------
 
 
-class Temporaries(Numbered):
-    """Uses four arrays in each sample, which is the page faults since the sample before."""
-
-    num_before = 0
-
-    def sample(self, index: int) -> int:
-        del index
-        arrays = [np.full(600_000, 1, np.uint8) for _ in range(4)]
-        del arrays
-        num_faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-        before, self.num_before = self.num_before, num_faults
-        return num_faults - before
-
-
-@pytest.mark.parametrize("is_set", [False, True])
+@pytest.mark.parametrize(("variables", "keeps"), [({}, True), ({"MALLOC_TRIM_THRESHOLD_": "131072"}, False)])
 def test_a_worker_keeps_the_memory_that_a_sample_frees_unless_the_user_has_set_that(
-    monkeypatch: pytest.MonkeyPatch, is_set: bool
+    run_child: RunChild, variables: dict[str, str | None], keeps: bool
 ) -> None:
-    if is_set:
-        monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.check=0")
-    set_option = ctypes.CDLL(None).mallopt
-    assert set_option(-1, 1 << 17)  # the thresholds as in a new process
-    assert set_option(-3, 1 << 17)
-    try:
-        num_faults = torch.cat(list(Processes(Temporaries(20), 1, num_workers=1)))[10:].median()
-    finally:
-        set_option(-3, 32 << 20)
-        set_option(-1, 64 << 20)
-    assert num_faults > 300 if is_set else num_faults < 20
+    result = run_child(
+        """
+        import resource
+        import numpy as np
+        import fastload
+
+        class Temporaries:
+            num_before = 0
+            def __len__(self):
+                return 20
+            def __getitem__(self, index):
+                arrays = [np.full(8_000_000, 1, np.uint8) for _ in range(4)]
+                del arrays
+                num_faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+                before, self.num_before = self.num_before, num_faults
+                return num_faults - before
+
+        print(max(map(int, list(fastload.DataLoader(Temporaries(), num_workers=1))[10:])))
+        """,
+        env=variables,
+    )
+    assert (int(result.stdout) < 100) == keeps, result.stdout
 
 
 def _write_into_free_slots(_: int) -> None:
