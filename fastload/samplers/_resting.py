@@ -42,9 +42,7 @@ def known_length(batch_sampler: Any) -> int | None:
         return None
     try:
         return len(batch_sampler)
-    except Exception as error:  # of the data set
-        if is_interrupt(error):
-            raise
+    except Exception:  # noqa: BLE001 - of the data set
         return None
 
 
