@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -55,6 +56,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Tests that must not run at the same time have gone to one process, or there is no run."""
+    gc.collect()
+    gc.freeze()  # no collection looks at the many collected tests again
     if not session.config.getoption("loadgroup", False):
         return
     apart = [item for item in session.items if item.get_closest_marker("xdist_group") and "@" not in item.nodeid]

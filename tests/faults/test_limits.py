@@ -17,8 +17,8 @@ from held import held_now
 os.environ["FASTLOAD_CACHE"] = "cache"
 _folder_scan.SETTLED_AFTER_NS = 0
 
-def loader(kind, num_workers):
-    case = LoaderCase(3, kind, 1, 1, dict(num_workers=num_workers, batch_size=4, shuffle=True))
+def loader(kind, num_workers, workers="auto"):
+    case = LoaderCase(3, kind, 1, 1, dict(num_workers=num_workers, batch_size=4, shuffle=True, workers=workers))
     case.dataset = case.make_dataset()
     return LoaderTarget(case)
 
@@ -74,7 +74,7 @@ def refuse(*arguments):
     raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
 socketpair = socket.socketpair
-target = loader("Python", 2)
+target = loader("Python", 2, "threads")
 assert len(list(target.steps())) == 4
 target.drop()
 assert wait_for(lambda: held_now().threads == 1)

@@ -6,7 +6,6 @@ import os
 import re
 import struct
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from corpora_files import manifest_rows
+from gil import runs_beside
 from image_folders import make_mixed_folder, synthetic_image
 from jpeg_kinds import KINDS, jpeg
 
@@ -308,18 +308,7 @@ def test_threads_read_at_the_same_time(tmp_path: Path) -> None:
 def test_reading_lets_other_threads_run(tmp_path: Path) -> None:
     path = write(tmp_path / "large.jpg", jpeg(1, 1500, 1000))
     natively(path)  # decodes the test image first
-    begun, results = threading.Event(), []
-
-    def read() -> None:
-        begun.set()  # this thread still holds the GIL
-        results.append(fastload.imread(path))
-
-    thread = threading.Thread(target=read)
-    thread.start()
-    begun.wait()
-    assert not results
-    thread.join()
-    assert results[0].shape == (1000, 1500, 3)
+    assert runs_beside(lambda: fastload.imread(path))
 
 
 @pytest.mark.slow

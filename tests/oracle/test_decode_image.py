@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import threading
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from corpora_files import manifest_rows
+from gil import runs_beside
 from image_folders import make_mixed_folder, save_jpeg, synthetic_image
 from PIL import Image
 from torchvision import transforms
@@ -178,38 +178,20 @@ def test_threads_decode_at_the_same_time(mixed: Path) -> None:
 
 @pytest.mark.usefixtures("no_thread_switches", "no_pillow")
 def test_decoding_lets_other_threads_run(large_jpeg: bytes) -> None:
-    begun, results = threading.Event(), []
-
-    def decode() -> None:
-        begun.set()  # this thread still holds the GIL
-        results.append(fastload.decode_image(large_jpeg, output="numpy"))
-
-    thread = threading.Thread(target=decode)
-    thread.start()
-    begun.wait()
-    assert not results
-    thread.join()
-    assert results[0].shape == (1600, 2400, 3)
+    assert runs_beside(lambda: fastload.decode_image(large_jpeg, output="numpy"))
 
 
 @pytest.mark.usefixtures("no_thread_switches")
 def test_a_decoder_that_is_at_work_refuses_a_second_call(large_jpeg: bytes) -> None:
     decoder = _native.SampleDecoder(max_file_bytes=1 << 20, max_pixels=1 << 30, native_jpeg=True)
     plan, draws = _decode_image.whole_image(is_planar=False), _decode_image.no_draws()
-    begun, results = threading.Event(), []
 
     def decode() -> None:
-        begun.set()
-        results.append(decoder.run_bytes(large_jpeg, plan, draws))
+        assert isinstance(decoder.run_bytes(large_jpeg, plan, draws), np.ndarray)
 
-    thread = threading.Thread(target=decode)
-    thread.start()
-    begun.wait()
     with pytest.raises(RuntimeError, match="at work in another thread"):
-        decoder.run_bytes(large_jpeg, plan, draws)
-    thread.join()
-    assert isinstance(results[0], np.ndarray)
-    assert isinstance(decoder.run_bytes(large_jpeg, plan, draws), np.ndarray)
+        runs_beside(decode, decode)
+    decode()
 
 
 def test_pil_loader_takes_torchvisions_place(mixed: Path) -> None:
