@@ -63,7 +63,7 @@ SUITES = {
     "tests/loader": Suite(test=4, ci=24),
     "tests/processes": Suite(),
     "tests/quarantine": Suite(ci=24),
-    "tests/state": Suite(test=4),
+    "tests/state": Suite(test=4, ci=24),
     "tests/verify": Suite(test=4),
     "tests/worker_state": Suite(ci=24),
 }

@@ -30,16 +30,13 @@ def run(run_child: RunChild, folder: Path, call: str) -> str:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_an_interrupt_before_a_line_of_next_leaves_an_exact_state(folder: Path, run_child: RunChild, case: str) -> None:
-    assert int(run(run_child, folder, f"save_where_interrupted({case}, stride=11)")) > 30
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("case", CASES)
-def test_an_interrupt_before_any_line_of_next_leaves_an_exact_state(
-    folder: Path, run_child: RunChild, case: str
+@pytest.mark.parametrize(
+    "stride", [11, pytest.param(3, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.weekly)]
+)
+def test_an_interrupt_before_a_line_of_next_leaves_an_exact_state(
+    folder: Path, run_child: RunChild, case: str, stride: int
 ) -> None:
-    assert int(run(run_child, folder, f"save_where_interrupted({case}, stride=1)")) > 30
+    assert int(run(run_child, folder, f"save_where_interrupted({case}, stride={stride})")) > 30
 
 
 REPAIRED = [
@@ -51,19 +48,11 @@ REPAIRED = [
 
 
 @pytest.mark.parametrize("case", REPAIRED)
+@pytest.mark.parametrize("stride", [13, pytest.param(3, marks=pytest.mark.slow)])
 def test_an_interrupt_while_bad_samples_are_replaced_leaves_an_exact_state(
-    faulty_folder: Path, run_child: RunChild, case: str
+    faulty_folder: Path, run_child: RunChild, case: str, stride: int
 ) -> None:
-    call = f"save_where_interrupted(Case({case}, sampler='sequential'), stride=13)"
-    assert int(run(run_child, faulty_folder, call)) > 60
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("case", REPAIRED)
-def test_an_interrupt_before_any_third_line_leaves_an_exact_state_while_bad_samples_are_replaced(
-    faulty_folder: Path, run_child: RunChild, case: str
-) -> None:
-    call = f"save_where_interrupted(Case({case}, sampler='sequential'), stride=3)"
+    call = f"save_where_interrupted(Case({case}, sampler='sequential'), stride={stride})"
     assert int(run(run_child, faulty_folder, call)) > 60
 
 

@@ -66,16 +66,17 @@ def test_a_stream_goes_on(stream: str) -> None:
 
 @pytest.mark.parametrize("stream", STREAMS)
 @pytest.mark.parametrize("persistent_workers", [False, True])
-def test_workers_whose_parts_end_at_different_times_go_on(stream: str, persistent_workers: bool) -> None:
-    for stop in range(1, 14):
-        assert_stream_exact(StreamCase(stream, 3, persistent_workers, stop))
+@pytest.mark.parametrize("stop", range(1, 14))
+def test_workers_whose_parts_end_at_different_times_go_on(stream: str, persistent_workers: bool, stop: int) -> None:
+    assert_stream_exact(StreamCase(stream, 3, persistent_workers, stop))
 
 
 @pytest.mark.parametrize("stream", STATEFUL)
-@pytest.mark.parametrize("every", [5, 7, 11])
-def test_workers_that_end_move_the_batches_after_which_a_streams_state_is_requested(stream: str, every: int) -> None:
-    for stop in range(every, 14):
-        assert_stream_exact(StreamCase(stream, 3, False, stop, every=every))
+@pytest.mark.parametrize(("every", "stop"), [(every, stop) for every in (5, 7, 11) for stop in range(every, 14)])
+def test_workers_that_end_move_the_batches_after_which_a_streams_state_is_requested(
+    stream: str, every: int, stop: int
+) -> None:
+    assert_stream_exact(StreamCase(stream, 3, False, stop, every=every))
 
 
 @pytest.mark.parametrize("stream", STREAMS)
