@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from fastload import _native
-from fastload.cli import _bench, _cache, _check, _doctor, _explain, _index, _info, _replay, _verify
+from fastload.cli import _bench, _cache, _folder_commands, _info, _loader_commands
 from fastload.cli._errors import EXIT_CODES, INTERRUPTED, WRONG_USE, CommandError
 from fastload.cli._targets import arguments_of_scripts
 
@@ -64,8 +64,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"fastload {_native.version}")
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
-    for module in (_info, _explain, _bench, _doctor, _verify, _replay, _index, _check, _cache):
-        command = module.add_to(commands)
-        command.epilog = EXIT_CODES
-        command.formatter_class = argparse.RawDescriptionHelpFormatter
+    for module in (_info, _loader_commands, _bench, _folder_commands, _cache):
+        module.add_to(commands)
     return parser

@@ -1,9 +1,12 @@
-"""The errors that end a command, and the exit codes."""
+"""The commands' common part: their exit codes, the errors that end them, their parsers and output files."""
 
 from __future__ import annotations
 
+import argparse
+import contextlib
+import inspect
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +50,41 @@ def one_line(error: BaseException) -> str:
     return " ".join(f"{type(error).__name__}: {text}".split())
 
 
+@contextlib.contextmanager
+def usage_errors(*kinds: type[Exception]) -> Iterator[None]:
+    """Turns exceptions of these types into a UsageError."""
+    try:
+        yield
+    except kinds as error:
+        raise UsageError(one_line(error)) from error
+
+
+@contextlib.contextmanager
+def loader_errors(whose: str = "") -> Iterator[None]:
+    """Turns exceptions of a loader into a LoaderFailedError, which begins with `whose`."""
+    try:
+        yield
+    except CommandError:
+        raise
+    except Exception as error:
+        raise LoaderFailedError(f"{whose}{one_line(error)}") from error
+
+
+def add_command(
+    commands: Any, name: str, run: Callable[[argparse.Namespace], int], *, help: str
+) -> argparse.ArgumentParser:
+    """Adds a command to the subparsers of argparse; the docstring of `run` describes it to users."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=help,
+        description=inspect.getdoc(run),
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(run=run)
+    return parser
+
+
 def require_folders(*files: Path | None) -> None:
     """Raises UsageError if the folder of an output file is missing: before the work, not after it."""
     for file in files:
@@ -56,9 +94,6 @@ def require_folders(*files: Path | None) -> None:
 
 def write_json(file: Path | None, values: Mapping[str, Any]) -> None:
     """Writes an object to a file, if one is named. Raises UsageError if it cannot be written."""
-    if file is None:
-        return
-    try:
-        file.write_text(json.dumps(values, indent=2) + "\n")
-    except OSError as error:
-        raise UsageError(one_line(error)) from error
+    if file is not None:
+        with usage_errors(OSError):
+            file.write_text(json.dumps(values, indent=2) + "\n")

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from fastload._process._config import TorchDataLoader
-from fastload.cli._errors import UsageError, one_line
+from fastload.cli._errors import UsageError, one_line, usage_errors
 from fastload.sources import ImageFolder
 
 # ImageNet's statistics, with which all of torchvision's weights were trained.
@@ -20,17 +20,11 @@ def loader_of_folder(root: str, batch_size: int, num_workers: int) -> TorchDataL
         UsageError: torchvision is not installed, or `root` has no folder of images for each class.
     """
     transforms, datasets = _torchvision("measuring a folder", ", or name a loader of yours as script.py:name")
-    try:
-        dataset = datasets.ImageFolder(_expanded(root), _training_steps(transforms))
-    except OSError as error:
-        raise UsageError(one_line(error)) from error
-    return TorchDataLoader(dataset, batch_size, shuffle=True, num_workers=num_workers)
-
-
-def _training_steps(transforms: Any) -> Any:
     steps = [transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip()]
     steps += [transforms.ToTensor(), transforms.Normalize(_MEAN, _STD)]
-    return transforms.Compose(steps)
+    with usage_errors(OSError):
+        dataset = datasets.ImageFolder(_expanded(root), transforms.Compose(steps))
+    return TorchDataLoader(dataset, batch_size, shuffle=True, num_workers=num_workers)
 
 
 def whole_images_of_folder(root: str) -> ImageFolder:
@@ -40,10 +34,8 @@ def whole_images_of_folder(root: str) -> ImageFolder:
         UsageError: torchvision is not installed, or `root` has no folder of images for each class.
     """
     transforms, _ = _torchvision("checking a folder")
-    try:
+    with usage_errors(OSError):
         return ImageFolder(_expanded(root), transforms.Compose([transforms.Resize((8, 8)), transforms.PILToTensor()]))
-    except OSError as error:
-        raise UsageError(one_line(error)) from error
 
 
 def _torchvision(what: str, otherwise: str = "") -> tuple[Any, Any]:

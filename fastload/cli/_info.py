@@ -23,32 +23,25 @@ from fastload._pillow import _pillow
 from fastload._process import _config
 from fastload._process._processors import num_auto_workers, num_available
 from fastload.cli._console import show
-from fastload.cli._errors import UsageError, one_line
-
-_DESCRIPTION = "Shows this build of fastload, the versions it runs with, and what it can do on this machine."
+from fastload.cli._errors import FINE, add_command, one_line, usage_errors
 
 
-def add_to(commands: Any) -> argparse.ArgumentParser:
+def add_to(commands: Any) -> None:
     """Adds the command to the subparsers of argparse."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "info", help="say what is installed and what it can do here", description=_DESCRIPTION
-    )
+    parser = add_command(commands, "info", _run, help="say what is installed and what it can do here")
     parser.add_argument("--json", action="store_true", help="print it as JSON")
-    parser.set_defaults(run=_run)
-    return parser
 
 
 def _run(options: argparse.Namespace) -> int:
-    try:
+    """Shows this build of fastload, the versions it runs with, and what it can do on this machine."""
+    with usage_errors(ValueError):  # FASTLOAD_SIMD
         build = _native.build_info()
-    except ValueError as error:  # FASTLOAD_SIMD
-        raise UsageError(one_line(error)) from error
     rows = [*_of_build(build), *_of_versions(), *_of_decoder(), *_of_gpu(build), *_of_machine()]
     if options.json:
         print(json.dumps(dict(rows), indent=2))
     else:
         show(Table(f"fastload {build.version}", rows))
-    return 0
+    return FINE
 
 
 def _of_build(build: _native.BuildInfo) -> Iterator[tuple[str, str]]:

@@ -15,27 +15,27 @@ from fastload._decode_cache._report import report_of
 from fastload._decode_cache._store import CLOSE_SECONDS
 from fastload._display._table import Table
 from fastload._display._units import counted, in_bytes, in_seconds
-from fastload.cli._cache._arguments import RIGHT, add_workers, cache_of, store_errors, workers_of
-from fastload.cli._cache._files import TargetFiles, files_of, named, why_unread
-from fastload.cli._cache._kinds import Kind, add_what, kind_of
-from fastload.cli._cache._run import gone_through
+from fastload.cli._cache._arguments import (
+    RIGHT,
+    Kind,
+    add_what,
+    add_workers,
+    cache_of,
+    kind_of,
+    store_errors,
+    workers_of,
+)
+from fastload.cli._cache._files import TargetFiles, files_of, gone_through, named, why_unread
 from fastload.cli._console import say, show
-from fastload.cli._errors import DIFFERENT, FINE, INTERRUPTED, CommandError
+from fastload.cli._errors import DIFFERENT, FINE, INTERRUPTED, CommandError, add_command
 
-_DESCRIPTION = """Reads and decodes every file of TARGET once, as a whole, and keeps its index in a store. With --what
-coefficients it keeps the coefficients, with --what pixels the images that the first steps of a loader's transform make.
-Loaders read them and never write them. Files that the store knows are passed over, so an interrupted build goes on with
-the same command. Ctrl-C publishes what is there. On a network file system only this command writes indexes, and no
-other process may use the store meanwhile; coefficients and pixels are not kept there."""
 _NOT_KEPT = 'too large, or instead of damaged records: "fastload cache verify" tells'
 _TOO_NEW = "changed in the last minute, or nobody knows when; the same command a minute later takes them"
 
 
-def add_to(parts: Any) -> argparse.ArgumentParser:
+def add_to(parts: Any) -> None:
     """Adds the command to the subparsers of argparse."""
-    parser: argparse.ArgumentParser = parts.add_parser(
-        "build", help="keep a record of every file of a folder or a loader", description=_DESCRIPTION
-    )
+    parser = add_command(parts, "build", _run, help="keep a record of every file of a folder or a loader")
     parser.add_argument("target", help="a folder with images, or script.py:name or package.module:name of a loader")
     add_what(parser, "what is kept of a file")
     parser.add_argument("--path", metavar="P", help="folder of the store (default: decode in the cache folder)")
@@ -45,11 +45,14 @@ def add_to(parts: Any) -> argparse.ArgumentParser:
         help="of the store, such as 200G or 1.5TiB (default: 4GiB; to be given with --what coefficients or pixels)",
     )
     add_workers(parser)
-    parser.set_defaults(run=_run)
-    return parser
 
 
 def _run(options: argparse.Namespace) -> int:
+    """Reads and decodes every file of TARGET once, as a whole, and keeps its index in a store. With --what coefficients
+    it keeps the coefficients, with --what pixels the images that the first steps of a loader's transform make. Loaders
+    read them and never write them. Files that the store knows are passed over, so an interrupted build goes on with
+    the same command. Ctrl-C publishes what is there. On a network file system only this command writes indexes, and no
+    other process may use the store meanwhile; coefficients and pixels are not kept there."""
     kind, num_workers = kind_of(options), workers_of(options)
     cache = cache_of(options.path, options.max_bytes, kind.name)
     files = files_of(options.target)

@@ -1,21 +1,23 @@
-"""The files that a target names: the images below a folder, or the files of a loader's data set."""
+"""The files that a target names: the images below a folder, or the files of a loader's data set; and runs over them."""
 
 from __future__ import annotations
 
 import os
 import stat
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from torch.utils.data import DataLoader as TorchDataLoader
 
+from fastload._decode_cache._builders import FileAction, FileRun
 from fastload._display._progress import Progress
 from fastload._pillow._decode_image import pil_loader
 from fastload._process._config import MAX_FILE_BYTES
-from fastload.cli._errors import UsageError, one_line
+from fastload._process._exit import ThreadStartError
+from fastload.cli._errors import CommandError, UsageError, one_line
 from fastload.cli._targets import loader_of
 from fastload.sources._file_paths import FilePaths
 from fastload.sources._image_folder import IMG_EXTENSIONS
@@ -109,3 +111,29 @@ def _lowered(target: str, loader: TorchDataLoader[Any]) -> LoweredSource:
     if len(source) == 0:
         raise UsageError(f"the data set of {target} is empty")
     return source
+
+
+def gone_through(
+    what: str,
+    paths: Sequence[bytes],
+    actions: Sequence[FileAction],
+    must_end: Callable[[], bool] = lambda: False,
+) -> tuple[FileRun, bool]:
+    """Returns the run over the files, and whether Ctrl-C did not interrupt it.
+
+    Args:
+        what: The work, for the progress.
+        paths, actions, must_end: Arguments of FileRun.
+
+    Raises:
+        CommandError: The system refuses threads.
+    """
+    files = FileRun(paths, actions, must_end)
+    try:
+        with Progress(what, "files", has_rate=True) as progress:
+            files.run(progress.advance)
+    except KeyboardInterrupt:
+        return files, False
+    except ThreadStartError as error:
+        raise CommandError(str(error)) from error
+    return files, True
