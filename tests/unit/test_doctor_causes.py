@@ -13,9 +13,8 @@ import pytest
 from PIL import Image
 
 from fastload._tools.doctor._diagnosis import Evidence, Limits, find_cause, find_limits, remarks
-from fastload._tools.doctor._machine import examine_machine, find_pools, pools_of_one_thread
+from fastload._tools.doctor._machine import Storage, examine_machine, examine_storage, find_pools, pools_of_one_thread
 from fastload._tools.doctor._measure import Measured
-from fastload._tools.doctor._storage import Storage, examine_storage
 
 READ_MOSTLY = {"read": 0.009, "decode": 0.001}
 DECODE = {"read": 0.0001, "decode": 0.0099}

@@ -16,10 +16,9 @@ from fastload._loader._current import CurrentLoader
 from fastload._loader._loader import DataLoader
 from fastload._process._config import TorchDataLoader
 from fastload._tools.doctor._diagnosis import Evidence, Finding, find_cause, find_limits, remarks
-from fastload._tools.doctor._machine import examine_machine, find_pools, pools_of_one_thread
+from fastload._tools.doctor._machine import examine_machine, examine_storage, find_pools, pools_of_one_thread
 from fastload._tools.doctor._measure import Measured, measure, measured_step_seconds
 from fastload._tools.doctor._report import DoctorReport
-from fastload._tools.doctor._storage import examine_storage
 
 _SAMPLER_SECONDS = 0.5
 _SAMPLER_BATCHES = 200

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader
 
-from fastload._resume._held import set_state, state_of
+from fastload._resume._generators import set_state, state_of
 from fastload._tools.verify._compare import fingerprint
 from fastload._workers._walk import walk
 
