@@ -6,7 +6,6 @@ import importlib.util
 import sys
 import threading
 import time
-from types import TracebackType
 from typing import Any, TextIO
 
 from fastload._display._units import in_seconds
@@ -50,9 +49,7 @@ class Progress:
         self._reporter.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._has_ended.set()
         self._reporter.join()
 

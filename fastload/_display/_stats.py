@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
@@ -260,11 +261,7 @@ class LoaderStats(Shown):
         return Table(title, rows_of_stats(self), right=frozenset({2, 3}))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _from_dict, (self.as_dict(),)
-
-
-def _from_dict(values: dict[str, Any]) -> LoaderStats:
-    return LoaderStats(**values)
+        return functools.partial(LoaderStats, **self.as_dict()), ()
 
 
 def _plain(value: Any) -> Any:

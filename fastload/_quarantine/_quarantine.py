@@ -77,13 +77,7 @@ class Quarantine:
     """The account of one loader in one process. Used by the iterating thread.
 
     Args:
-        policy: The loader's policy.
-        rank: Rank of this process among the training processes.
-        world_size: Number of training processes.
         add: Called with counters to add, by their names in LoaderStats.
-
-    Attributes:
-        known: Known failures.
     """
 
     def __init__(self, policy: ErrorPolicy, rank: int, world_size: int, add: Callable[[dict[str, Any]], None]) -> None:

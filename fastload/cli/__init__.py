@@ -20,8 +20,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: without the program's name; default: the process's.
     """
     parser = _parser()
-    own, of_scripts = _parted(sys.argv[1:] if arguments is None else arguments)
-    options = parser.parse_args(own)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    end = given.index("--") if "--" in given else len(given)
+    options, of_scripts = parser.parse_args(given[:end]), given[end + 1 :]
     if options.command is None:
         parser.print_help(sys.stderr)
         return WRONG_USE
@@ -45,14 +46,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 # Commands that do not take a loader.
 _WITHOUT_SCRIPTS = ("info", "index", "check")
-
-
-def _parted(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """Returns the command's own arguments, and those after ``--``, which the named scripts get."""
-    if "--" not in arguments:
-        return arguments, []
-    place = arguments.index("--")
-    return arguments[:place], arguments[place + 1 :]
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,8 +68,12 @@ def _run(options: argparse.Namespace) -> int:
     say(f"  fastload is   {new.explain().verdict}")
     results = _measured({"torch": old, "fastload": new}, options.seconds / _NUM_TURNS)
     show(_table(results))
-    for note in _notes(results):
-        say(f"  {note}")
+    # A reason why the numbers may differ from a training epoch's.
+    if starting := [name for name, turns in results.items() if _Sum(turns).start_share > _LARGE_SHARE]:
+        say(
+            f"  note: {' and '.join(starting)} spent most of the time starting epochs, because an epoch is short here. "
+            "With more images or smaller batches the numbers represent a long epoch."
+        )
     turns = {name: [turn.as_dict() for turn in found] for name, found in results.items()}
     write_json(options.json, {"compared": report.as_dict(), **turns})
     return FINE
@@ -115,16 +119,6 @@ def _table(results: dict[str, list[BenchmarkResult]]) -> Table:
         ("a batch, p99", in_seconds(old.p99), in_seconds(new.p99), ""),
     ]
     return Table("", rows, head=("", *results), right=frozenset({1, 2}))
-
-
-def _notes(results: dict[str, list[BenchmarkResult]]) -> Iterator[str]:
-    """Yields reasons why the numbers may differ from a training epoch's."""
-    starting = [name for name, turns in results.items() if _Sum(turns).start_share > _LARGE_SHARE]
-    if starting:
-        yield (
-            f"note: {' and '.join(starting)} spent most of the time starting epochs, because an epoch is short here. "
-            "With more images or smaller batches the numbers represent a long epoch."
-        )
 
 
 class _Sum:

@@ -28,11 +28,7 @@ def loader_of_folder(root: str, batch_size: int, num_workers: int) -> TorchDataL
 
 
 def whole_images_of_folder(root: str) -> ImageFolder:
-    """Returns the images of a folder, each decoded as a whole for a few pixels.
-
-    Raises:
-        UsageError: torchvision is not installed, or `root` has no folder of images for each class.
-    """
+    """Returns the images of a folder, each decoded as a whole for a few pixels. Raises UsageError as above."""
     transforms, _ = _torchvision("checking a folder")
     with usage_errors(OSError):
         return ImageFolder(_expanded(root), transforms.Compose([transforms.Resize((8, 8)), transforms.PILToTensor()]))

@@ -46,11 +46,7 @@ def loader_of(target: str) -> TorchDataLoader[Any]:
 
 
 def function_of(target: str) -> Callable[..., Any]:
-    """Returns the function that `target` names.
-
-    Raises:
-        UsageError: there is no such object, importing it fails, or it cannot be called.
-    """
+    """Returns the function that `target` names. Raises UsageError if there is none."""
     found = _object_of(target)
     if not callable(found):
         raise UsageError(f"{target} is a {type(found).__name__}, not a function")

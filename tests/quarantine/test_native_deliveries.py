@@ -212,7 +212,7 @@ def known_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def num_known(loader: Any) -> int:
-    return len(loader._fastload.quarantine.known)
+    return len(loader._fastload.quarantine.known._known)
 
 
 @pytest.mark.usefixtures("known_at_once")

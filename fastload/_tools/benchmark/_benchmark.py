@@ -131,7 +131,8 @@ class _Run:
         batch = _NONE if self._iterator is None else next(self._iterator, _NONE)
         is_first = batch is _NONE
         if is_first:
-            self._close_iterator()
+            if not self._loader.persistent_workers:
+                self._iterator = None  # which ends its workers
             self._iterator = iter(self._loader)
             self._count.begin_epoch()
             batch = next(self._iterator, _NONE)
@@ -152,11 +153,6 @@ class _Run:
 
     def _stats(self) -> Any:
         return self._loader.stats() if isinstance(self._loader, DataLoader) else None
-
-    def _close_iterator(self) -> None:
-        """Drops the iterator, which ends its workers, unless the loader keeps them."""
-        if not self._loader.persistent_workers:
-            self._iterator = None
 
     def close(self) -> None:
         iterator, self._iterator = self._iterator, None

@@ -104,7 +104,11 @@ class _Comparison:
         for batch in itertools.count() if limit is None else range(limit):
             old, new = self._old.next(), self._new.next()
             if old is None and new is None:
-                self._compare_final_states()
+                if not self._old.leaves_generators_as(self._new):
+                    self.findings.notes.append(
+                        "The loaders leave the random generators in different states: "
+                        "code after them draws other numbers."
+                    )
                 return
             if old is None or new is None:
                 self._compare_ends(batch, old, new)
@@ -128,12 +132,6 @@ class _Comparison:
             pair = (self._no_sample, sample) if old is None else (sample, self._no_sample)
             self.findings.add(finding, *pair, position=position)
         self.findings.end_batch(len(samples))
-
-    def _compare_final_states(self) -> None:
-        if not self._old.leaves_generators_as(self._new):
-            self.findings.notes.append(
-                "The loaders leave the random generators in different states: code after them draws other numbers."
-            )
 
     def _compare(self, old: Outcome, new: Outcome) -> None:
         if old.error is None and new.error is None:

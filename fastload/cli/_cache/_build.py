@@ -124,7 +124,8 @@ class _Result:
         if trouble is not None:
             told = sum(counts[outcome] for outcome in ("none", "too new", "unread"))
             left = len(self._files.paths) - self._num_known - told
-            yield "no room", f"{left:,}", f"{trouble}; {self._advice()}"
+            advice = f"give a larger --max-bytes than {in_bytes(self._cache.max_bytes)}, or free space on the disk"
+            yield "no room", f"{left:,}", f"{trouble}; {advice}"
         elif num_not_kept := counts["not kept"] + self._num_lost:
             yield "not kept", f"{num_not_kept:,}", _NOT_KEPT
         if trouble is None and num_done < len(self._files.paths):
@@ -138,6 +139,3 @@ class _Result:
 
     def _unread(self) -> str:
         return "; ".join(f"{named(path)}: {why_unread(path)}" for path in self._run.named("unread"))
-
-    def _advice(self) -> str:
-        return f"give a larger --max-bytes than {in_bytes(self._cache.max_bytes)}, or free space on the disk"

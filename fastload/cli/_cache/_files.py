@@ -119,15 +119,7 @@ def gone_through(
     actions: Sequence[FileAction],
     must_end: Callable[[], bool] = lambda: False,
 ) -> tuple[FileRun, bool]:
-    """Returns the run over the files, and whether Ctrl-C did not interrupt it.
-
-    Args:
-        what: The work, for the progress.
-        paths, actions, must_end: Arguments of FileRun.
-
-    Raises:
-        CommandError: The system refuses threads.
-    """
+    """Returns a FileRun over the files, whose progress names `what`, and whether Ctrl-C did not interrupt it."""
     files = FileRun(paths, actions, must_end)
     try:
         with Progress(what, "files", has_rate=True) as progress:
