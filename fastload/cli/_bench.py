@@ -118,7 +118,7 @@ def _table(results: dict[str, list[BenchmarkResult]]) -> Table:
         ("a batch, p50", in_seconds(old.p50), in_seconds(new.p50), ""),
         ("a batch, p99", in_seconds(old.p99), in_seconds(new.p99), ""),
     ]
-    return Table("", rows, head=("", *results), right=frozenset({1, 2}))
+    return Table("", rows, head=("", *results), right=(1, 2))
 
 
 class _Sum:

@@ -257,7 +257,7 @@ def test_a_terminal_gets_a_bar_and_colours_from_rich(monkeypatch: pytest.MonkeyP
     shown = _Terminal()
     with mock.patch("sys.stdout", shown):
         _console.say("native: [all] of it\n  a row", "green")
-        _console.show(Table("a [title]", [("first", "[1]")], head=("name", "value"), right=frozenset({1})))
+        _console.show(Table("a [title]", [("first", "[1]")], head=("name", "value"), right=(1,)))
     assert "\x1b[32mnative: [all] of it\x1b[0m" in shown.getvalue()
     assert "  a row" in shown.getvalue()
     assert "a [title]" in shown.getvalue()

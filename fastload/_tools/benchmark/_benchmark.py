@@ -79,11 +79,7 @@ class _Run:
         self._step_seconds = step_seconds
         self._iterator: Any = None
         self._count = SampleCount(loader)
-        self._samples = 0
-        self._waits: collections.Counter[int] = collections.Counter()
-        self._wait_seconds = 0.0
-        self._epochs = 0
-        self._epoch_start_seconds = 0.0
+        self._reset_counts()
 
     def measure(self, seconds: float, warmup_seconds: float, progress: Callable[[float], object]) -> BenchmarkResult:
         begin = time.perf_counter()
@@ -91,7 +87,7 @@ class _Run:
         first_batch_seconds = time.perf_counter() - begin
         whole = warmup_seconds + seconds
         self._run(warmup_seconds, lambda passed: progress(passed / whole))
-        self._forget()
+        self._reset_counts()
         stats, cpu = self._stats(), cpu_seconds()
         steady_seconds = self._run(seconds, lambda passed: progress((warmup_seconds + passed) / whole))
         cpu = cpu_seconds() - cpu
@@ -145,9 +141,8 @@ class _Run:
         self._epoch_start_seconds += waited / 1e9 if is_first else 0.0
         self._samples += self._count.of(batch)
 
-    def _forget(self) -> None:
-        """Resets all counts."""
-        self._waits.clear()
+    def _reset_counts(self) -> None:
+        self._waits: collections.Counter[int] = collections.Counter()
         self._samples = self._epochs = 0
         self._wait_seconds = self._epoch_start_seconds = 0.0
 
@@ -167,11 +162,7 @@ _NONE = object()
 
 
 class SampleCount:
-    """Counts the samples of a loader's batches: from its settings if they tell, else from the batches.
-
-    Args:
-        loader: The loader of the batches.
-    """
+    """Counts the samples of a loader's batches: from its settings if they tell, else from the batches."""
 
     def __init__(self, loader: TorchDataLoader[Any]) -> None:
         self._batch_size = loader.batch_size

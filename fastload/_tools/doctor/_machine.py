@@ -49,11 +49,7 @@ class Machine:
 
 
 def examine_machine(root: Path = Path("/")) -> Machine:
-    """Looks at the machine at this moment.
-
-    Args:
-        root: Root of the file system; tests have their own.
-    """
+    """Looks at the machine at this moment. Tests have a file system of their own."""
     total = total_memory(root)
     lines = read_text(root / "proc/meminfo").splitlines()
     free = sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))

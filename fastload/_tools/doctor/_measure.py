@@ -77,11 +77,7 @@ class Measured:
 def measure(loader: DataLoader[Any], seconds: float, step_seconds: float) -> Measured:
     """Runs epochs of a copy of `loader` for `seconds`, after a warm-up of one second or half of that time.
 
-    Args:
-        step_seconds: Pause between two batches.
-
-    Raises:
-        Exception: Any exception that the loader raises.
+    After each batch it pauses for `step_seconds`.
     """
     pools = _Pools()
     begin, busy, ours = time.perf_counter(), _busy_seconds(), cpu_seconds()
@@ -111,12 +107,7 @@ def measure(loader: DataLoader[Any], seconds: float, step_seconds: float) -> Mea
 
 
 def measured_step_seconds(loader: DataLoader[Any], train_step: Callable[[Any], object]) -> float:
-    """Measures the median time of calls with batches that are already loaded, including the work of the GPU.
-
-    Raises:
-        ValueError: The loader gives no batch.
-        Exception: Any exception that the loader or `train_step` raises.
-    """
+    """Measures the median time of calls with batches that are already loaded, including the work of the GPU."""
     batches = list(itertools.islice(loader, _STEP_BATCHES))
     loader.close()
     if not batches:

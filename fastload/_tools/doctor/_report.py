@@ -78,7 +78,7 @@ class DoctorReport(Shown):
         return found
 
     def _table(self) -> Table:
-        return Table(f"fastload doctor: {self.finding.sentence}", tuple(self._rows()), right=frozenset({2}))
+        return Table(f"fastload doctor: {self.finding.sentence}", tuple(self._rows()), right=(2,))
 
     def _rows(self) -> Iterator[tuple[str, ...]]:
         yield "loader", "", "", self.loader

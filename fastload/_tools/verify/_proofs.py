@@ -65,12 +65,7 @@ class Side:
 def proved_finding(
     old: Side, new: Side, differing: Mapping[Where, ValueDifference], known_differences: list[str]
 ) -> Finding:
-    """Finds the first stage at which two samples differ, in the order of the flow.
-
-    Args:
-        differing: the values in which the samples differ.
-        known_differences: known differences of the loaders, a clause each.
-    """
+    """Finds the first stage at which two samples differ, in the order of the flow; known differences are clauses."""
     if not any(where[: len(old.parts.where)] == old.parts.where for where in differing):
         return Finding("label", _values_text(old, new, next(iter(differing))))
     if difference(old.parts.image, new.parts.image) is not None:

@@ -21,10 +21,6 @@ from fastload.cli._cache._files import TargetFiles
 from fastload.cli._errors import UsageError, one_line
 from fastload.transforms._first_steps import NoFirstStepsError
 
-# In the tables the numbers stand after their names.
-RIGHT = frozenset({1})
-RIGHT_OF_GROUPS = frozenset({2})  # where the rows have a group in front
-
 
 def add_workers(parser: argparse.ArgumentParser) -> None:
     """Adds --workers."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from fastload import _native
@@ -16,7 +17,6 @@ from fastload._decode_cache._store import CLOSE_SECONDS
 from fastload._display._table import Table
 from fastload._display._units import counted, in_bytes, in_seconds
 from fastload.cli._cache._arguments import (
-    RIGHT,
     Kind,
     add_what,
     add_workers,
@@ -78,64 +78,65 @@ def _run(options: argparse.Namespace) -> int:
     return FINE if result.is_complete else DIFFERENT
 
 
+@dataclass(frozen=True)
 class _Result:
-    """The result of a build, as the command shows it."""
+    """The result of a build, as the command shows it; `num_lost` of the records that were kept are not in the store."""
 
-    def __init__(
-        self, kind: Kind, cache: Cache, files: TargetFiles, run: FileRun, seconds: float, num_lost: int
-    ) -> None:
-        self._kind = kind
-        self._cache = cache
-        self._files = files
-        self._run = run
-        self._seconds = seconds
-        self._num_lost = num_lost
-        self._num_kept = run.counts["kept"] - num_lost
-        self._num_known = self._num_kept + run.counts["known"] + run.counts["different"]
+    kind: Kind
+    cache: Cache
+    files: TargetFiles
+    run: FileRun
+    seconds: float
+    num_lost: int
+
+    @property
+    def num_known(self) -> int:
+        """The number of files with a record."""
+        counts = self.run.counts
+        return counts["kept"] - self.num_lost + counts["known"] + counts["different"]
 
     @property
     def is_complete(self) -> bool:
         """Whether every file that can have a record has one."""
-        left_out = len(self._files.paths) - self._num_known - self._run.counts["none"]
-        return left_out == 0 and not self._files.unlisted
+        left_out = len(self.files.paths) - self.num_known - self.run.counts["none"]
+        return left_out == 0 and not self.files.unlisted
 
     def show(self, trouble: str | None) -> None:
         """Writes it to standard output."""
-        total = counted(len(self._files.paths), "file")
-        show(
-            Table(f"fastload cache build: {self._num_known:,} of {total} known", list(self._rows(trouble)), right=RIGHT)
-        )
+        total = counted(len(self.files.paths), "file")
+        show(Table(f"fastload cache build: {self.num_known:,} of {total} known", list(self._rows(trouble)), right=(1,)))
 
     def _rows(self, trouble: str | None) -> Iterator[tuple[str, ...]]:
-        counts = self._run.counts
+        counts = self.run.counts
         num_done = counts.total()
-        yield "kept", f"{self._num_kept:,}", f"in {in_seconds(self._seconds)}, {num_done / self._seconds:,.0f} files/s"
+        speed = f"in {in_seconds(self.seconds)}, {num_done / self.seconds:,.0f} files/s"
+        yield "kept", f"{counts['kept'] - self.num_lost:,}", speed
         yield "known before", f"{counts['known']:,}"
         if counts["different"]:
             yield "made anew", f"{counts['different']:,}", f"their records were wrong: {self._names('different')}"
         if counts["none"]:
-            yield f"without {self._kind.name}", f"{counts['none']:,}", self._kind.why_none
+            yield f"without {self.kind.name}", f"{counts['none']:,}", self.kind.why_none
         if counts["too new"]:
             yield "too new", f"{counts['too new']:,}", f"{_TOO_NEW}: {self._names('too new')}"
         if counts["unread"]:
             yield "unreadable", f"{counts['unread']:,}", self._unread()
-        for reason in self._files.unlisted[:1]:
-            yield "not listed", f"{len(self._files.unlisted):,}", reason
+        for reason in self.files.unlisted[:1]:
+            yield "not listed", f"{len(self.files.unlisted):,}", reason
         if trouble is not None:
             told = sum(counts[outcome] for outcome in ("none", "too new", "unread"))
-            left = len(self._files.paths) - self._num_known - told
-            advice = f"give a larger --max-bytes than {in_bytes(self._cache.max_bytes)}, or free space on the disk"
+            left = len(self.files.paths) - self.num_known - told
+            advice = f"give a larger --max-bytes than {in_bytes(self.cache.max_bytes)}, or free space on the disk"
             yield "no room", f"{left:,}", f"{trouble}; {advice}"
-        elif num_not_kept := counts["not kept"] + self._num_lost:
+        elif num_not_kept := counts["not kept"] + self.num_lost:
             yield "not kept", f"{num_not_kept:,}", _NOT_KEPT
-        if trouble is None and num_done < len(self._files.paths):
-            yield "not done", f"{len(self._files.paths) - num_done:,}"
-        with store_errors(self._cache.path):
-            report = report_of(self._cache.path, reads_records=False)
-        yield "store", in_bytes(report.used_bytes), f"of at most {in_bytes(self._cache.max_bytes)}, in {report.path}"
+        if trouble is None and num_done < len(self.files.paths):
+            yield "not done", f"{len(self.files.paths) - num_done:,}"
+        with store_errors(self.cache.path):
+            report = report_of(self.cache.path, reads_records=False)
+        yield "store", in_bytes(report.used_bytes), f"of at most {in_bytes(self.cache.max_bytes)}, in {report.path}"
 
     def _names(self, outcome: _native.BuildOutcome) -> str:
-        return ", ".join(map(named, self._run.named(outcome)))
+        return ", ".join(map(named, self.run.named(outcome)))
 
     def _unread(self) -> str:
-        return "; ".join(f"{named(path)}: {why_unread(path)}" for path in self._run.named("unread"))
+        return "; ".join(f"{named(path)}: {why_unread(path)}" for path in self.run.named("unread"))

@@ -17,8 +17,6 @@ from fastload._display._table import Table
 from fastload._display._units import counted, in_bytes, in_percent
 from fastload._process._file_system import is_remote
 from fastload.cli._cache._arguments import (
-    RIGHT,
-    RIGHT_OF_GROUPS,
     Kind,
     add_workers,
     cache_of,
@@ -60,7 +58,7 @@ def _info(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({**_as_dict(report), "max_bytes": max_bytes}, indent=2))
     else:
-        show(Table(f"fastload cache info: {path}", list(_info_rows(report, max_bytes)), right=RIGHT))
+        show(Table(f"fastload cache info: {path}", list(_info_rows(report, max_bytes)), right=(1,)))
     return FINE
 
 
@@ -135,7 +133,7 @@ def _verify(options: argparse.Namespace) -> int:
     rows += (("files", *row) for row in _rows_of_unused(report))
     num_bad = _num_damaged(report) + num_different
     verdict = f"{counted(num_bad, 'fault')}" if num_bad else "no fault"
-    show(Table(f"fastload cache verify: {verdict} in {path}", rows, right=RIGHT_OF_GROUPS))
+    show(Table(f"fastload cache verify: {verdict} in {path}", rows, right=(2,)))
     if num_different:
         say(f'  memory or disk may be failing, or somebody has written to the store: "fastload cache clear {path}"')
     elif num_bad:
