@@ -61,15 +61,12 @@ class Ledger:
 
         A run that was killed while it wrote may have left a line without an end, which is completed first.
         """
-        descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        try:
-            size = os.fstat(descriptor).st_size
-            if not self._has_begun and size > 0 and os.pread(descriptor, 1, size - 1) != b"\n":
+        with Path(self.path).open("a+b", buffering=0) as file:
+            size = os.fstat(file.fileno()).st_size
+            if not self._has_begun and size > 0 and os.pread(file.fileno(), 1, size - 1) != b"\n":
                 lines = b"\n" + lines
-            if os.write(descriptor, lines) != len(lines):
+            if file.write(lines) != len(lines):
                 raise OSError("the disk took only a part of the lines")
-        finally:
-            os.close(descriptor)
         self._has_begun = True
 
 

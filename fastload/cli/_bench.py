@@ -24,7 +24,7 @@ from fastload.cli._errors import (
     require_folders,
     write_json,
 )
-from fastload.cli._folder_loader import loader_of_folder
+from fastload.cli._folder_commands import loader_of_folder
 from fastload.cli._loader_commands import compare
 from fastload.cli._targets import loader_of
 

@@ -1,4 +1,4 @@
-"""The commands on a folder of images: ``fastload check`` and ``fastload index``."""
+"""The commands on a folder of images: ``fastload check`` and ``fastload index``; and the loader of one for bench."""
 
 from __future__ import annotations
 
@@ -17,13 +17,18 @@ from fastload._display._progress import Progress
 from fastload._display._units import counted
 from fastload._errors import SampleError
 from fastload._loader._loader import DataLoader
+from fastload._process._config import TorchDataLoader
 from fastload.cli._console import say
-from fastload.cli._errors import DIFFERENT, FINE, UsageError, add_command, usage_errors
-from fastload.cli._folder_loader import whole_images_of_folder
+from fastload.cli._errors import DIFFERENT, FINE, UsageError, add_command, one_line, usage_errors
+from fastload.sources import ImageFolder
 from fastload.sources._folder_index import index_file, read_folder
 from fastload.sources._image_folder import IMG_EXTENSIONS
 
+# ruff: noqa: PTH111 - like ImageFolder, all keep the form of a path that is given
+
 _BATCH_SIZE = 32
+# ImageNet's statistics, with which all of torchvision's weights were trained.
+_MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 def add_to(commands: Any) -> None:
@@ -48,7 +53,7 @@ def _check(options: argparse.Namespace) -> int:
         raise UsageError(f"--workers must not be negative, got {options.workers}")
     with _ledger(options.ledger) as ledger:
         with Progress(f"listing {options.root}"):
-            dataset = whole_images_of_folder(options.root)
+            dataset = _whole_images(options.root)
         workers: Any = "auto" if options.workers is None else options.workers
         _decode(DataLoader(dataset, _BATCH_SIZE, num_workers=workers, on_error="skip", max_errors=1, ledger=ledger))
         bad = [json.loads(line) for line in ledger.read_text().splitlines()]
@@ -93,7 +98,7 @@ def _decode(loader: DataLoader[Any]) -> None:
 def _index(options: argparse.Namespace) -> int:
     """Lists an image folder as fastload.ImageFolder does, keeps the index in the cache folder, and describes it. If
     the folder has an index, only changed directories are listed."""
-    root = os.path.expanduser(options.root)  # noqa: PTH111 - like ImageFolder, which keeps the form given
+    root = os.path.expanduser(options.root)
     with usage_errors(OSError):
         if options.remove:
             _remove_index(root)
@@ -120,3 +125,37 @@ def _make_index(root: str, is_trusted: bool) -> None:
     print(f"{root}: {len(table)} samples, {len(table.class_names())} classes, {table.num_directories} directories")
     print(f"listed {folder.num_listed} of them in {seconds:.2f} s")
     print(f"index: {kept}, {size} bytes, {size / max(1, len(table)):.1f} per sample")
+
+
+def loader_of_folder(root: str, batch_size: int, num_workers: int) -> TorchDataLoader[Any]:
+    """Returns torch's loader over torchvision's ImageFolder with random crops of 224 pixels, flips and normalisation.
+
+    Raises UsageError if torchvision is not installed, or `root` has no folder of images for each class.
+    """
+    transforms, datasets = _torchvision("measuring a folder", ", or name a loader of yours as script.py:name")
+    steps = [transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip()]
+    steps += [transforms.ToTensor(), transforms.Normalize(_MEAN, _STD)]
+    with usage_errors(OSError):
+        dataset = datasets.ImageFolder(os.path.expanduser(root), transforms.Compose(steps))
+    return TorchDataLoader(dataset, batch_size, shuffle=True, num_workers=num_workers)
+
+
+def _whole_images(root: str) -> ImageFolder:
+    """Returns the images of a folder, each decoded as a whole for a few pixels. Raises UsageError."""
+    transforms, _ = _torchvision("checking a folder")
+    with usage_errors(OSError):
+        return ImageFolder(
+            os.path.expanduser(root), transforms.Compose([transforms.Resize((8, 8)), transforms.PILToTensor()])
+        )
+
+
+def _torchvision(what: str, otherwise: str = "") -> tuple[Any, Any]:
+    """Returns torchvision's transforms and data sets."""
+    try:
+        from torchvision import datasets, transforms
+    except (ImportError, RuntimeError) as error:  # RuntimeError: torchvision was built for another torch
+        raise UsageError(
+            f"{what} needs torchvision, which cannot be imported ({one_line(error)}): pip install torchvision"
+            f"{otherwise}"
+        ) from error
+    return transforms, datasets

@@ -139,7 +139,6 @@ LEVELS = {
     "fastload/cli": {
         "_errors": 0,
         "_console": 1,
-        "_folder_loader": 1,
         "_targets": 2,
         "_cache": 3,
         "_folder_commands": 3,
@@ -269,7 +268,7 @@ PYTHON_HOMES = {
     "torchvision": [
         "fastload/transforms/_recognize.py",
         "fastload/sources/_lowering.py",
-        "fastload/cli/_folder_loader.py",
+        "fastload/cli/_folder_commands.py",
     ],
     "cv2": ["fastload/_images/_opencv.py"],
     "PIL": ["fastload/_pillow/_pillow.py", "fastload/_pillow/_originals.py", "fastload/_images/*"],

@@ -159,14 +159,11 @@ def _read(path: Path) -> tuple[float, int, bool] | None:
     """Reads a file. Returns seconds, bytes, and whether it was in the page cache; None if it cannot be read."""
     try:
         begin = time.perf_counter()
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            is_cached = _is_cached(descriptor)
+        with path.open("rb", buffering=0) as file:
+            is_cached = _is_cached(file.fileno())
             size = 0
-            while data := os.read(descriptor, _BLOCK):
+            while data := file.read(_BLOCK):
                 size += len(data)
-        finally:
-            os.close(descriptor)
         return time.perf_counter() - begin, size, is_cached
     except OSError:
         return None
