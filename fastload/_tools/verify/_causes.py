@@ -60,14 +60,10 @@ class Causes:
             right = left if is_shared else self._new.parts(new.index)
         except LoadFailed as failure:
             return Finding("values", shortened(f"cannot be loaded again: {type(failure.cause).__name__}: {failure}"))
-        if isinstance(left, str):
-            return _by_place(old.values, differing, self._with_shared(left))
-        if isinstance(right, str):
-            return _by_place(old.values, differing, self._with_shared(right))
+        if isinstance(left, str) or isinstance(right, str):
+            reason = next(parts for parts in (left, right) if isinstance(parts, str))
+            return _by_place(old.values, differing, shortened("; ".join([reason, *self._shared])))
         return proved_finding(Side("old", old, left), Side("new", new, right), differing, self._known_differences())
-
-    def _with_shared(self, reason: str) -> str:
-        return shortened("; ".join([reason, *self._shared]))
 
     def _known_differences(self) -> list[str]:
         """Returns the known differences of the loaders that may give them other samples."""

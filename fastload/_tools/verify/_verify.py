@@ -73,7 +73,7 @@ def verify(
         runners = [LoaderRunner(loader, generators, seed) for loader in (old_loader, new_loader)]
         comparison = _Comparison(*runners)
         # torch's first: its processes should be forked before there are threads.
-        for runner in sorted(runners, key=lambda runner: runner.is_fastloads):
+        for runner in sorted(runners, key=lambda runner: runner.mode is not None):
             cleanup.callback(runner.close)
             runner.start()
         comparison.run(batches, progress or (lambda done, total: None))

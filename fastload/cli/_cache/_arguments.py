@@ -13,7 +13,7 @@ from fastload import _native
 from fastload._decode_cache._build import ImageFiles
 from fastload._decode_cache._cache import Cache, What, default_path
 from fastload._decode_cache._report import StoreReport
-from fastload._decode_cache._store import KINDS, RecordKind
+from fastload._decode_cache._store import RecordKind
 from fastload._loader._counterparts import as_fastload
 from fastload._loader._current import CurrentLoader
 from fastload._process._processors import num_auto_workers
@@ -102,11 +102,6 @@ _ALL = (
     Kind("coefficients", "coefficients", "damaged, no JPEG, or one that Pillow decodes"),
     Kind("pixels", "pixels", "damaged, or no image", needs_loader=True),
 )
-
-
-def add_what(parser: argparse.ArgumentParser, what: str) -> None:
-    """Adds --what, of which the help says `what`."""
-    parser.add_argument("--what", choices=KINDS, default="index", help=f"{what} (default: index)")
 
 
 def kind_of(options: argparse.Namespace) -> Kind:

@@ -13,12 +13,11 @@ from fastload._decode_cache._build import begin_build
 from fastload._decode_cache._builders import FileRun
 from fastload._decode_cache._cache import Cache
 from fastload._decode_cache._report import report_of
-from fastload._decode_cache._store import CLOSE_SECONDS
+from fastload._decode_cache._store import CLOSE_SECONDS, KINDS
 from fastload._display._table import Table
 from fastload._display._units import counted, in_bytes, in_seconds
 from fastload.cli._cache._arguments import (
     Kind,
-    add_what,
     add_workers,
     cache_of,
     kind_of,
@@ -37,7 +36,7 @@ def add_to(parts: Any) -> None:
     """Adds the command to the subparsers of argparse."""
     parser = add_command(parts, "build", _run, help="keep a record of every file of a folder or a loader")
     parser.add_argument("target", help="a folder with images, or script.py:name or package.module:name of a loader")
-    add_what(parser, "what is kept of a file")
+    parser.add_argument("--what", choices=KINDS, default="index", help="what is kept of a file (default: index)")
     parser.add_argument("--path", metavar="P", help="folder of the store (default: decode in the cache folder)")
     parser.add_argument(
         "--max-bytes",

@@ -21,7 +21,7 @@ from fastload.cli._errors import CommandError, UsageError, one_line
 from fastload.cli._targets import loader_of
 from fastload.sources._file_paths import FilePaths
 from fastload.sources._image_folder import IMG_EXTENSIONS
-from fastload.sources._lowering import LoweredSource, NotLoweredError, lower_dataset
+from fastload.sources._lowering import NotLoweredError, lower_dataset
 
 # Bytes of names, and os.walk: names are kept as the system gives them.
 # ruff: noqa: PTH111, PTH116, PTH118, PTH123
@@ -59,7 +59,15 @@ def files_of(target: str) -> TargetFiles:
     if ":" not in target and not target.endswith(".py"):
         raise UsageError(f"{target!r} is neither a folder nor of the form script.py:name or package.module:name")
     loader = loader_of(target)
-    return TargetFiles(FilePaths(_lowered(target, loader)), loader=loader)
+    try:
+        source = lower_dataset(loader.dataset, (pil_loader,))
+    except NotLoweredError as error:
+        raise UsageError(
+            f"which files {target} reads is not known: {error}. Name the folder that they are in instead of the loader"
+        ) from error
+    if len(source) == 0:
+        raise UsageError(f"the data set of {target} is empty")
+    return TargetFiles(FilePaths(source), loader=loader)
 
 
 def why_unread(path: bytes) -> str:
@@ -99,18 +107,6 @@ def _below(root: bytes) -> TargetFiles:
         folders.sort()
         paths += [os.path.join(folder, name) for name in sorted(names) if name.lower().endswith(_EXTENSIONS)]
     return TargetFiles(paths, unlisted)
-
-
-def _lowered(target: str, loader: TorchDataLoader[Any]) -> LoweredSource:
-    try:
-        source = lower_dataset(loader.dataset, (pil_loader,))
-    except NotLoweredError as error:
-        raise UsageError(
-            f"which files {target} reads is not known: {error}. Name the folder that they are in instead of the loader"
-        ) from error
-    if len(source) == 0:
-        raise UsageError(f"the data set of {target} is empty")
-    return source
 
 
 def gone_through(
