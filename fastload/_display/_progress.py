@@ -59,13 +59,10 @@ class Progress:
         if is_rich(sys.stderr):
             self._report_rich()
         else:
-            self._write_line()
-            while not self._has_ended.wait(_LINE_SECONDS):
-                self._write_line()
-
-    def _write_line(self) -> None:
-        sys.stderr.write(f"{self._line()}\n")
-        sys.stderr.flush()
+            while not self._has_ended.is_set():
+                sys.stderr.write(f"{self._line()}\n")
+                sys.stderr.flush()
+                self._has_ended.wait(_LINE_SECONDS)
 
     def _line(self) -> str:
         passed = time.monotonic() - self._begin

@@ -33,11 +33,7 @@ _SIZE = re.compile(r"\s*(\d+(?:\.\d*)?)\s*(?:([kmgtp])(i?))?b?\s*", re.IGNORECAS
 def bytes_of(size: int | str) -> int:
     """Returns the number of bytes that `size` means: an int, or a text such as "200G", "1.5TiB" or "64 MB".
 
-    Args:
-        size: G is 10 ** 9 bytes and Gi 2 ** 30; k, M, T and P likewise. The B may be left out.
-
-    Raises:
-        ValueError: It is not a size above 0.
+    G is 10 ** 9 bytes and Gi 2 ** 30; k, M, T and P likewise. Raises ValueError if it is not a size above 0.
     """
     count = 0
     if isinstance(size, str) and (found := _SIZE.fullmatch(size)) is not None:

@@ -24,10 +24,7 @@ _COMMONEST = 5
 class Ledger:
     """Appends lines to a file. A write error causes one warning and is otherwise ignored.
 
-    The lines of one batch are written by one call.
-
-    Args:
-        path: Created with the first line.
+    The file is created with the first line. The lines of one batch are written by one call.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

@@ -37,10 +37,6 @@ class UsageError(CommandError):
     exit_code = WRONG_USE
 
 
-class LoaderFailedError(CommandError):
-    """A loader raised an exception while it ran."""
-
-
 def one_line(error: BaseException) -> str:
     """Returns type and text of an exception in one line, without the traceback that a worker reports."""
     text = str(error)
@@ -61,13 +57,13 @@ def usage_errors(*kinds: type[Exception]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def loader_errors(whose: str = "") -> Iterator[None]:
-    """Turns exceptions of a loader into a LoaderFailedError, which begins with `whose`."""
+    """Turns exceptions of a loader into a CommandError, which begins with `whose`."""
     try:
         yield
     except CommandError:
         raise
     except Exception as error:
-        raise LoaderFailedError(f"{whose}{one_line(error)}") from error
+        raise CommandError(f"{whose}{one_line(error)}") from error
 
 
 def add_command(

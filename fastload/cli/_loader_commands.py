@@ -122,7 +122,7 @@ def _verify(options: argparse.Namespace) -> int:
 
 
 def compare(old: TorchDataLoader[Any], new: TorchDataLoader[Any], batches: int | None, seed: int = 0) -> VerifyReport:
-    """Runs fastload.verify with progress. Raises UsageError for wrong numbers, LoaderFailedError if iter() raises."""
+    """Runs fastload.verify with progress. Raises UsageError for wrong numbers, CommandError if iter() raises."""
     with loader_errors(), usage_errors(ValueError), Progress("comparing", "batches") as progress:
         return verify(old, new, batches=batches, seed=seed, progress=progress.advance)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import copy
 import multiprocessing
 import os
@@ -62,11 +63,8 @@ def benchmark(
     for name, value in (("warmup_seconds", warmup_seconds), ("step_seconds", step_seconds)):
         if not value >= 0:
             raise ValueError(f"{name} must not be negative, got {value!r}")
-    run = _Run(loader, step_seconds)
-    try:
+    with contextlib.closing(_Run(loader, step_seconds)) as run:
         return run.measure(seconds, warmup_seconds, progress or (lambda share: None))
-    finally:
-        run.close()
 
 
 class _Run:

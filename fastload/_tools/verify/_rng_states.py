@@ -27,10 +27,9 @@ _OF_PROCESS = (torch.default_generator, random._inst, np.random.mtrand._rand)
 
 
 class Generators:
-    """The generators that matter to some loaders, and the way to swap their states. See Note [own states].
+    """The generators in loaders, their samplers, data sets and transforms, and the way to swap their states.
 
-    Args:
-        owners: loaders; their generators are found in them, their samplers, data sets and transforms.
+    See Note [own states].
     """
 
     def __init__(self, owners: Iterable[object]) -> None:

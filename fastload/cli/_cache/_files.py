@@ -46,8 +46,7 @@ class TargetFiles:
 def files_of(target: str) -> TargetFiles:
     """Returns the images below a folder, however deep, or the files that a loader's data set reads.
 
-    Raises:
-        UsageError: `target` is neither, has no files, or nobody knows which files it reads.
+    Raises UsageError if `target` is neither, has no files, or nobody knows which files it reads.
     """
     folder = os.path.expanduser(target)
     if Path(folder).is_dir():
