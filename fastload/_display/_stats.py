@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
@@ -261,7 +260,11 @@ class LoaderStats(Shown):
         return Table(title, rows_of_stats(self), right=(2, 3))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return functools.partial(LoaderStats, **self.as_dict()), ()
+        return _from_dict, (self.as_dict(),)
+
+
+def _from_dict(values: dict[str, Any]) -> LoaderStats:
+    return LoaderStats(**values)
 
 
 def _plain(value: Any) -> Any:
