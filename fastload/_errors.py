@@ -268,7 +268,8 @@ def sample_error(
     where = f" (at byte {offset})" if offset is not None else ""
     extra = f" ({detail})" if detail else ""
     body = f"sample {index} ({name!r}): {stage}: {text.rstrip('.')}{where}{extra}. {next_step or _NEXT_STEPS[stage]}"
-    fields["_message"] = _printable(body)
+    # Printing lone surrogates to a UTF-8 stream would raise.
+    fields["_message"] = body.encode("utf-8", "backslashreplace").decode()
     return _rebuild(None if original is None else type(original), original, fields)
 
 
@@ -342,11 +343,6 @@ def _cause_text(cause: BaseException) -> str:
 
 def _errno_text(number: int, text: str | None = None) -> str:
     return f"{text or os.strerror(number)} ({errno_names.errorcode.get(number, f'errno {number}')})"
-
-
-def _printable(text: str) -> str:
-    """Returns `text` with lone surrogates escaped: printing them to a UTF-8 stream would raise."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _survives_pickling(value: object) -> bool:

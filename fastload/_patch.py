@@ -10,7 +10,7 @@ import functools
 import inspect
 import warnings
 import weakref
-from types import CodeType, FunctionType, TracebackType
+from types import CodeType, FunctionType
 from typing import Any
 
 from fastload._loader._loader import DataLoader
@@ -34,9 +34,7 @@ class TorchPatch:
         _active.add(self)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.undo()
 
     @property

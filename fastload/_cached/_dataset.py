@@ -79,7 +79,7 @@ class CachedDataset(Dataset[Any]):
         }
         self.dataset = dataset
         self._to = None if to is None else _device(to)
-        most = None if max_bytes is None else bytes_of(max_bytes, "max_bytes")
+        most = None if max_bytes is None else bytes_of(max_bytes)
         kept_as = () if path is None else (serializer,)
         self._keys = SampleKeys(dataset, key, (*kept_as, *(() if version is None else ("version", version))))
         self._samples: Samples

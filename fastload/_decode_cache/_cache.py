@@ -253,7 +253,7 @@ def _checked_what(what: RecordKind | Iterable[RecordKind]) -> What:
 
 
 def _checked_size(max_bytes: int | str) -> int:
-    size = bytes_of(max_bytes, "max_bytes")
+    size = bytes_of(max_bytes)
     if not 1 << 20 <= size < 1 << 63:
         raise ValueError(f"max_bytes must be at least 1 MiB ({in_bytes(1 << 20)}), got {max_bytes!r}")
     return size

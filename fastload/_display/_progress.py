@@ -6,7 +6,6 @@ import importlib.util
 import sys
 import threading
 import time
-from types import TracebackType
 from typing import Any, TextIO
 
 from fastload._display._units import in_seconds
@@ -29,11 +28,13 @@ class Progress:
     Args:
         what: Name of the work, for example "comparing".
         unit: Unit of `advance`, in the plural; "" if the progress is unknown.
+        has_rate: Whether the rate and the time left are shown, for work that may take an hour.
     """
 
-    def __init__(self, what: str, unit: str = "") -> None:
+    def __init__(self, what: str, unit: str = "", *, has_rate: bool = False) -> None:
         self._what = what
         self._unit = unit
+        self._has_rate = has_rate
         self._done = 0.0
         self._total: float | None = None
         self._begin = time.monotonic()
@@ -48,9 +49,7 @@ class Progress:
         self._reporter.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._has_ended.set()
         self._reporter.join()
 
@@ -60,33 +59,39 @@ class Progress:
         if is_rich(sys.stderr):
             self._report_rich()
         else:
-            self._write_line()
-            while not self._has_ended.wait(_LINE_SECONDS):
-                self._write_line()
-
-    def _write_line(self) -> None:
-        sys.stderr.write(f"{self._line()}\n")
-        sys.stderr.flush()
+            while not self._has_ended.is_set():
+                sys.stderr.write(f"{self._line()}\n")
+                sys.stderr.flush()
+                self._has_ended.wait(_LINE_SECONDS)
 
     def _line(self) -> str:
-        seconds = f"{in_seconds(time.monotonic() - self._begin)}"
+        passed = time.monotonic() - self._begin
+        seconds = in_seconds(passed)
         if not self._unit:
             return f"fastload: {self._what}: {seconds}"
         if self._unit == "%":
             return f"fastload: {self._what}: {self._done:.0%}, {seconds}"
         total = "" if self._total is None else f" of {self._total:,.0f}"
-        return f"fastload: {self._what}: {self._done:,.0f}{total} {self._unit}, {seconds}"
+        line = f"fastload: {self._what}: {self._done:,.0f}{total} {self._unit}, {seconds}"
+        if not self._has_rate or not self._done or not self._total:
+            return line
+        return f"{line}, {self._rate()}, {in_seconds(passed / self._done * (self._total - self._done))} left"
+
+    def _rate(self) -> str:
+        return f"{self._done / (time.monotonic() - self._begin):,.0f} {self._unit}/s"
 
     def _report_rich(self) -> None:
         import rich.progress
         from rich.console import Console
 
-        columns: tuple[Any, ...] = (
-            rich.progress.TextColumn("{task.description}"),
-            rich.progress.BarColumn(),
-            rich.progress.TimeElapsedColumn(),
-        )
+        columns: list[Any] = [rich.progress.TextColumn("{task.description}"), rich.progress.BarColumn()]
+        if self._has_rate:
+            columns += [rich.progress.MofNCompleteColumn(), rich.progress.TextColumn("{task.fields[rate]}")]
+            columns.append(rich.progress.TimeRemainingColumn(elapsed_when_finished=True))
+        else:
+            columns.append(rich.progress.TimeElapsedColumn())
         with rich.progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task(self._what, total=None)
+            task = bar.add_task(self._what, total=None, rate="")
             while not self._has_ended.wait(_LOOK_SECONDS):
-                bar.update(task, completed=self._done, total=1.0 if self._unit == "%" else self._total)
+                total = 1.0 if self._unit == "%" else self._total
+                bar.update(task, completed=self._done, total=total, rate=self._rate())

@@ -257,7 +257,7 @@ class LoaderStats(Shown):
 
     def _table(self) -> Table:
         title = f"fastload: {counted(self.samples, 'sample')} in {counted(self.batches_delivered, 'batch', 'batches')}"
-        return Table(title, rows_of_stats(self), right=frozenset({2, 3}))
+        return Table(title, rows_of_stats(self), right=(2, 3))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _from_dict, (self.as_dict(),)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import html
 from abc import abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
@@ -27,7 +27,7 @@ class Table:
     title: str
     rows: Sequence[Sequence[str]]
     head: Sequence[str] = ()
-    right: frozenset[int] = field(default=frozenset())
+    right: Collection[int] = ()
 
     def text(self, columns: int | None = MAX_COLUMNS) -> str:
         """Returns lines cut to `columns` characters, or whole; a first cell equal to the one above is left blank."""

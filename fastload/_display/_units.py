@@ -30,15 +30,10 @@ def in_bytes(count: float) -> str:
 _SIZE = re.compile(r"\s*(\d+(?:\.\d*)?)\s*(?:([kmgtp])(i?))?b?\s*", re.IGNORECASE)
 
 
-def bytes_of(size: int | str, argument: str) -> int:
+def bytes_of(size: int | str) -> int:
     """Returns the number of bytes that `size` means: an int, or a text such as "200G", "1.5TiB" or "64 MB".
 
-    Args:
-        size: G is 10 ** 9 bytes and Gi 2 ** 30; k, M, T and P likewise. The B may be left out.
-        argument: Name of the argument with this value, for the error.
-
-    Raises:
-        ValueError: It is not a size above 0.
+    G is 10 ** 9 bytes and Gi 2 ** 30; k, M, T and P likewise. Raises ValueError if it is not a size above 0.
     """
     count = 0
     if isinstance(size, str) and (found := _SIZE.fullmatch(size)) is not None:
@@ -48,7 +43,7 @@ def bytes_of(size: int | str, argument: str) -> int:
         count = size
     if count <= 0:
         raise ValueError(
-            f"{argument} must be a number of bytes above 0 or a size such as '200G' or '1.5TiB', got {size!r}"
+            f"max_bytes must be a number of bytes above 0 or a size such as '200G' or '1.5TiB', got {size!r}"
         )
     return count
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fastload._resume._fields import Fields
-from fastload._resume._generators import ProgramStates
-from fastload._resume._held import as_saved, parsed
+from fastload._resume._generators import ProgramStates, as_saved, parsed
 from fastload._resume._user_state import UserState
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno as errno_names
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -51,9 +51,6 @@ class Failure:
         path = error.filename if isinstance(error, OSError) and isinstance(error.filename, str) else None
         name = type(error).__name__
         return cls(position, index, None, is_substitute, path, "dataset", number, name, f"{name}: {error}")
-
-    def with_substitute(self, index: int | None) -> Failure:
-        return replace(self, substitute=index)
 
     @property
     def kind(self) -> str:

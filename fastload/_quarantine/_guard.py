@@ -6,6 +6,7 @@ import errno
 import operator
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from fastload._quarantine._failure import Account, Failure, is_of_sample
@@ -76,7 +77,7 @@ class SampleGuard:
                 if self._policy.on_error == "skip":
                     return None, error
                 sample, instead = self._replacement(found, load)
-                found = [failure.with_substitute(instead) for failure in found]
+                found = [replace(failure, substitute=instead) for failure in found]
                 if instead is None:
                     raise
                 return sample, None

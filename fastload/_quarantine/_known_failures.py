@@ -34,9 +34,6 @@ class KnownFailures:
         self._accepted: object = None
         self._known: dict[int, tuple[_Version, Failure]] = {}
 
-    def __len__(self) -> int:
-        return len(self._known)
-
     def note(self, error: SampleError, failure: Failure, begun_ns: int, directory: int | None) -> None:
         """Records a sample that failed by its contents, in a load that began at `begun_ns` of time.time_ns().
 

@@ -38,8 +38,9 @@ class ErrorPolicy:
         if self.ledger is not None and not isinstance(self.ledger, (str, os.PathLike)):
             raise TypeError(f"ledger must be None or the path of a file, got {self.ledger!r}")
         self._check_substitutes()
-        if not self.is_active:
-            self._check_is_default("retries", "ledger", "max_errors")
+        for name in () if self.is_active else ("retries", "ledger", "max_errors"):
+            if (value := getattr(self, name)) != getattr(ErrorPolicy, name):
+                raise ValueError(f"{name}={value!r} needs on_error='replace' or 'skip', got on_error='raise'")
 
     def _check_substitutes(self) -> None:
         given = self.substitutes
@@ -51,12 +52,6 @@ class ErrorPolicy:
             raise ValueError(f"substitutes must be 'all' or a sequence of indices, got {given!r}")
         if not isinstance(given, str) and len(given) == 0:
             raise ValueError("substitutes is empty: name the indices that may stand in, or 'all'")
-
-    def _check_is_default(self, *names: str) -> None:
-        for name in names:
-            value = getattr(self, name)
-            if value != getattr(ErrorPolicy, name):
-                raise ValueError(f"{name}={value!r} needs on_error='replace' or 'skip', got on_error='raise'")
 
     @property
     def is_active(self) -> bool:

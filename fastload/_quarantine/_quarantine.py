@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import collections
+import json
+import os
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from fastload._errors import TooManyErrors
 from fastload._quarantine._failure import Account, Failure
 from fastload._quarantine._known_failures import KnownFailures
-from fastload._quarantine._ledger import Ledger
 from fastload._quarantine._policy import ErrorPolicy
 
 # This many end no run, however small the run is.
@@ -18,17 +21,57 @@ _FEW = 100
 _COMMONEST = 5
 
 
+class Ledger:
+    """Appends lines to a file. A write error causes one warning and is otherwise ignored.
+
+    The file is created with the first line. The lines of one batch are written by one call.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fspath(path)
+        self._has_begun = self._has_failed = False
+
+    @classmethod
+    def of_rank(cls, path: str | os.PathLike[str], rank: int, world_size: int) -> Ledger:
+        """Returns the ledger of one of several ranks, each with its own file: bad.jsonl -> bad.rank0003.jsonl."""
+        if world_size <= 1:
+            return cls(path)
+        given = Path(path)
+        return cls(given.with_name(f"{given.stem}.rank{rank:04d}{given.suffix}"))
+
+    def append(self, entries: Iterable[Mapping[str, Any]]) -> None:
+        lines = "".join(json.dumps(entry, ensure_ascii=True) + "\n" for entry in entries)
+        if not lines:
+            return
+        try:
+            self._write(lines.encode())
+        except OSError as error:
+            if not self._has_failed:
+                self._has_failed = True
+                warnings.warn(
+                    f"the ledger {self.path!r} cannot be written: {error}. Training continues without it",
+                    stacklevel=2,
+                )
+
+    def _write(self, lines: bytes) -> None:
+        """Appends `lines` in one call, so that several programs on one machine can share the file.
+
+        A run that was killed while it wrote may have left a line without an end, which is completed first.
+        """
+        with Path(self.path).open("a+b", buffering=0) as file:
+            size = os.fstat(file.fileno()).st_size
+            if not self._has_begun and size > 0 and os.pread(file.fileno(), 1, size - 1) != b"\n":
+                lines = b"\n" + lines
+            if file.write(lines) != len(lines):
+                raise OSError("the disk took only a part of the lines")
+        self._has_begun = True
+
+
 class Quarantine:
     """The account of one loader in one process. Used by the iterating thread.
 
     Args:
-        policy: The loader's policy.
-        rank: Rank of this process among the training processes.
-        world_size: Number of training processes.
         add: Called with counters to add, by their names in LoaderStats.
-
-    Attributes:
-        known: Known failures.
     """
 
     def __init__(self, policy: ErrorPolicy, rank: int, world_size: int, add: Callable[[dict[str, Any]], None]) -> None:

@@ -239,7 +239,7 @@ class BatchRepair:
     def _account(self, places: Mapping[int, Place], count: int) -> Account:
         """Returns the account of the first `count` samples."""
         failures = [
-            failure.with_substitute(None if self._is_skipping else place.index)
+            replace(failure, substitute=None if self._is_skipping else place.index)
             for position, place in sorted(places.items())
             if position < count
             for failure in place.failures

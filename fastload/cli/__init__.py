@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from fastload import _native
-from fastload.cli import _bench, _cache, _check, _doctor, _explain, _index, _info, _replay, _verify
+from fastload.cli import _bench, _cache, _folder_commands, _info, _loader_commands
 from fastload.cli._errors import EXIT_CODES, INTERRUPTED, WRONG_USE, CommandError
 from fastload.cli._targets import arguments_of_scripts
 
@@ -20,8 +20,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: without the program's name; default: the process's.
     """
     parser = _parser()
-    own, of_scripts = _parted(sys.argv[1:] if arguments is None else arguments)
-    options = parser.parse_args(own)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    end = given.index("--") if "--" in given else len(given)
+    options, of_scripts = parser.parse_args(given[:end]), given[end + 1 :]
     if options.command is None:
         parser.print_help(sys.stderr)
         return WRONG_USE
@@ -47,14 +48,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 _WITHOUT_SCRIPTS = ("info", "index", "check")
 
 
-def _parted(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """Returns the command's own arguments, and those after ``--``, which the named scripts get."""
-    if "--" not in arguments:
-        return arguments, []
-    place = arguments.index("--")
-    return arguments[:place], arguments[place + 1 :]
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="fastload",
@@ -64,8 +57,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"fastload {_native.version}")
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
-    for module in (_info, _explain, _bench, _doctor, _verify, _replay, _index, _check, _cache):
-        command = module.add_to(commands)
-        command.epilog = EXIT_CODES
-        command.formatter_class = argparse.RawDescriptionHelpFormatter
+    for module in (_info, _loader_commands, _bench, _folder_commands, _cache):
+        module.add_to(commands)
     return parser

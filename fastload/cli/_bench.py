@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,25 +15,27 @@ from fastload._process._config import TorchDataLoader
 from fastload._process._processors import num_auto_workers
 from fastload._tools.benchmark import BenchmarkResult, benchmark
 from fastload.cli._console import say, show
-from fastload.cli._errors import DIFFERENT, FINE, LoaderFailedError, UsageError, one_line, require_folders, write_json
-from fastload.cli._folder_loader import loader_of_folder
+from fastload.cli._errors import (
+    DIFFERENT,
+    FINE,
+    UsageError,
+    add_command,
+    loader_errors,
+    require_folders,
+    write_json,
+)
+from fastload.cli._folder_commands import loader_of_folder
+from fastload.cli._loader_commands import compare
 from fastload.cli._targets import loader_of
-from fastload.cli._verify import compare
 
-_DESCRIPTION = """Compares the batches of torch's DataLoader and of fastload's, and measures both in turns. For a folder
-with a folder of images for each class, the loader is the usual one for training: random crops of 224 pixels, flips,
-normalisation (torchvision is needed). Your own loader, torch's or fastload's, is measured as both kinds with its own
-arguments, except its device."""
 _NUM_TURNS = 2
 _WARMUP_SECONDS = 0.5
 _LARGE_SHARE = 0.5  # share of the time
 
 
-def add_to(commands: Any) -> argparse.ArgumentParser:
+def add_to(commands: Any) -> None:
     """Adds the command to the subparsers of argparse."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "bench", help="measure torch's loader and fastload's on your data", description=_DESCRIPTION
-    )
+    parser = add_command(commands, "bench", _run, help="measure torch's loader and fastload's on your data")
     parser.add_argument("target", help="a folder of images, or script.py:name or package.module:name of a loader")
     parser.add_argument(
         "--seconds", type=float, default=10.0, metavar="S", help="measure each loader this long (default: 10)"
@@ -44,11 +46,13 @@ def add_to(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument("--batch-size", type=int, metavar="N", help="batch size of a folder's loader (default: 64)")
     parser.add_argument("--workers", type=int, metavar="N", help="threads of a folder's loader (default: auto)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers as JSON")
-    parser.set_defaults(run=_run)
-    return parser
 
 
 def _run(options: argparse.Namespace) -> int:
+    """Compares the batches of torch's DataLoader and of fastload's, and measures both in turns. For a folder with a
+    folder of images for each class, the loader is the usual one for training: random crops of 224 pixels, flips,
+    normalisation (torchvision is needed). Your own loader, torch's or fastload's, is measured as both kinds with its
+    own arguments, except its device."""
     if not options.seconds > 0:
         raise UsageError(f"--seconds must be a positive number, got {options.seconds:g}")
     require_folders(options.json)
@@ -64,8 +68,12 @@ def _run(options: argparse.Namespace) -> int:
     say(f"  fastload is   {new.explain().verdict}")
     results = _measured({"torch": old, "fastload": new}, options.seconds / _NUM_TURNS)
     show(_table(results))
-    for note in _notes(results):
-        say(f"  {note}")
+    # A reason why the numbers may differ from a training epoch's.
+    if starting := [name for name, turns in results.items() if _Sum(turns).start_share > _LARGE_SHARE]:
+        say(
+            f"  note: {' and '.join(starting)} spent most of the time starting epochs, because an epoch is short here. "
+            "With more images or smaller batches the numbers represent a long epoch."
+        )
     turns = {name: [turn.as_dict() for turn in found] for name, found in results.items()}
     write_json(options.json, {"compared": report.as_dict(), **turns})
     return FINE
@@ -92,11 +100,9 @@ def _measured(loaders: dict[str, TorchDataLoader[Any]], seconds: float) -> dict[
     results: dict[str, list[BenchmarkResult]] = {name: [] for name in loaders}
     for turn in range(_NUM_TURNS):
         for name, loader in loaders.items():
-            try:
-                with Progress(f"measuring {name}, turn {turn + 1} of {_NUM_TURNS}", "%") as progress:
-                    found = benchmark(loader, seconds, warmup_seconds=_WARMUP_SECONDS, progress=progress.advance)
-            except Exception as error:
-                raise LoaderFailedError(f"{name}'s loader: {one_line(error)}") from error
+            progress = Progress(f"measuring {name}, turn {turn + 1} of {_NUM_TURNS}", "%")
+            with loader_errors(f"{name}'s loader: "), progress:
+                found = benchmark(loader, seconds, warmup_seconds=_WARMUP_SECONDS, progress=progress.advance)
             results[name].append(found)
     return results
 
@@ -112,17 +118,7 @@ def _table(results: dict[str, list[BenchmarkResult]]) -> Table:
         ("a batch, p50", in_seconds(old.p50), in_seconds(new.p50), ""),
         ("a batch, p99", in_seconds(old.p99), in_seconds(new.p99), ""),
     ]
-    return Table("", rows, head=("", *results), right=frozenset({1, 2}))
-
-
-def _notes(results: dict[str, list[BenchmarkResult]]) -> Iterator[str]:
-    """Yields reasons why the numbers may differ from a training epoch's."""
-    starting = [name for name, turns in results.items() if _Sum(turns).start_share > _LARGE_SHARE]
-    if starting:
-        yield (
-            f"note: {' and '.join(starting)} spent most of the time starting epochs, because an epoch is short here. "
-            "With more images or smaller batches the numbers represent a long epoch."
-        )
+    return Table("", rows, head=("", *results), right=(1, 2))
 
 
 class _Sum:

@@ -1,9 +1,12 @@
-"""The errors that end a command, and the exit codes."""
+"""The commands' common part: their exit codes, the errors that end them, their parsers and output files."""
 
 from __future__ import annotations
 
+import argparse
+import contextlib
+import inspect
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +37,6 @@ class UsageError(CommandError):
     exit_code = WRONG_USE
 
 
-class LoaderFailedError(CommandError):
-    """A loader raised an exception while it ran."""
-
-
 def one_line(error: BaseException) -> str:
     """Returns type and text of an exception in one line, without the traceback that a worker reports."""
     text = str(error)
@@ -45,6 +44,41 @@ def one_line(error: BaseException) -> str:
     if is_reported:
         text = f"{head} {traceback.rstrip().rpartition(chr(10))[2]}"
     return " ".join(f"{type(error).__name__}: {text}".split())
+
+
+@contextlib.contextmanager
+def usage_errors(*kinds: type[Exception]) -> Iterator[None]:
+    """Turns exceptions of these types into a UsageError."""
+    try:
+        yield
+    except kinds as error:
+        raise UsageError(one_line(error)) from error
+
+
+@contextlib.contextmanager
+def loader_errors(whose: str = "") -> Iterator[None]:
+    """Turns exceptions of a loader into a CommandError, which begins with `whose`."""
+    try:
+        yield
+    except CommandError:
+        raise
+    except Exception as error:
+        raise CommandError(f"{whose}{one_line(error)}") from error
+
+
+def add_command(
+    commands: Any, name: str, run: Callable[[argparse.Namespace], int], *, help: str
+) -> argparse.ArgumentParser:
+    """Adds a command to the subparsers of argparse; the docstring of `run` describes it to users."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=help,
+        description=inspect.getdoc(run),
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(run=run)
+    return parser
 
 
 def require_folders(*files: Path | None) -> None:
@@ -56,9 +90,6 @@ def require_folders(*files: Path | None) -> None:
 
 def write_json(file: Path | None, values: Mapping[str, Any]) -> None:
     """Writes an object to a file, if one is named. Raises UsageError if it cannot be written."""
-    if file is None:
-        return
-    try:
-        file.write_text(json.dumps(values, indent=2) + "\n")
-    except OSError as error:
-        raise UsageError(one_line(error)) from error
+    if file is not None:
+        with usage_errors(OSError):
+            file.write_text(json.dumps(values, indent=2) + "\n")

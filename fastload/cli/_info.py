@@ -23,41 +23,31 @@ from fastload._pillow import _pillow
 from fastload._process import _config
 from fastload._process._processors import num_auto_workers, num_available
 from fastload.cli._console import show
-from fastload.cli._errors import UsageError, one_line
-
-_DESCRIPTION = "Shows this build of fastload, the versions it runs with, and what it can do on this machine."
+from fastload.cli._errors import FINE, add_command, one_line, usage_errors
 
 
-def add_to(commands: Any) -> argparse.ArgumentParser:
+def add_to(commands: Any) -> None:
     """Adds the command to the subparsers of argparse."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "info", help="say what is installed and what it can do here", description=_DESCRIPTION
-    )
+    parser = add_command(commands, "info", _run, help="say what is installed and what it can do here")
     parser.add_argument("--json", action="store_true", help="print it as JSON")
-    parser.set_defaults(run=_run)
-    return parser
 
 
 def _run(options: argparse.Namespace) -> int:
-    try:
+    """Shows this build of fastload, the versions it runs with, and what it can do on this machine."""
+    with usage_errors(ValueError):  # FASTLOAD_SIMD
         build = _native.build_info()
-    except ValueError as error:  # FASTLOAD_SIMD
-        raise UsageError(one_line(error)) from error
-    rows = [*_of_build(build), *_of_versions(), *_of_decoder(), *_of_gpu(build), *_of_machine()]
+    rows = [*_of_software(build), *_of_gpu(build), *_of_machine()]
     if options.json:
         print(json.dumps(dict(rows), indent=2))
     else:
         show(Table(f"fastload {build.version}", rows))
-    return 0
+    return FINE
 
 
-def _of_build(build: _native.BuildInfo) -> Iterator[tuple[str, str]]:
+def _of_software(build: _native.BuildInfo) -> Iterator[tuple[str, str]]:
     yield "package", str(Path(_native.__file__).parent)
     yield "compiler", f"{build.compiler}, C++{build.cxx_standard // 100 % 100}"
     yield "kernels", f"{build.active_kernel_table} (this processor runs {', '.join(build.kernel_tables)})"
-
-
-def _of_versions() -> Iterator[tuple[str, str]]:
     yield "Python", f"{platform.python_version()} ({sys.implementation.name})"
     cuda = f", CUDA {torch.version.cuda}" if torch.version.cuda else ", built without CUDA"
     yield "torch", f"{torch.__version__}{cuda}"
@@ -68,9 +58,6 @@ def _of_versions() -> Iterator[tuple[str, str]]:
     pillow = _pillow.pillow_info()
     yield "Pillow-SIMD" if pillow.is_simd else "Pillow", pillow.version
     yield "NumPy", np.__version__
-
-
-def _of_decoder() -> Iterator[tuple[str, str]]:
     exactness = _pillow.native_jpeg_is_exact()
     decoder = "native for clean files, Pillow for others" if exactness.is_exact else "Pillow for all files"
     yield "JPEG decoder", f"{decoder}: {exactness.reason}"

@@ -31,10 +31,7 @@ def loader_of(target: str) -> TorchDataLoader[Any]:
     """Returns the loader that `target` names: the object itself, or its result when it is called without arguments.
 
     A script is imported, not run: its ``if __name__ == "__main__"`` block is not executed. It is imported once, under
-    its own name and with its folder on the path, so that worker processes can import it too.
-
-    Raises:
-        UsageError: there is no such object, importing or calling it fails, or it is not a loader.
+    its own name and with its folder on the path, so that worker processes can import it too. Raises UsageError.
     """
     with Progress(f"importing {_parts_of(target)[0]}"):
         found = _object_of(target)
@@ -46,11 +43,7 @@ def loader_of(target: str) -> TorchDataLoader[Any]:
 
 
 def function_of(target: str) -> Callable[..., Any]:
-    """Returns the function that `target` names.
-
-    Raises:
-        UsageError: there is no such object, importing it fails, or it cannot be called.
-    """
+    """Returns the function that `target` names. Raises UsageError if there is none."""
     found = _object_of(target)
     if not callable(found):
         raise UsageError(f"{target} is a {type(found).__name__}, not a function")

@@ -12,7 +12,7 @@ from torch.utils.data.dataloader import _InfiniteConstantSampler
 
 from fastload._errors import StateError
 from fastload._process._interrupts import is_interrupt
-from fastload._resume._held import fits, is_held, set_state, state_of
+from fastload._resume._generators import fits, is_held, set_state, state_of
 from fastload.samplers._draw_numbers import NumberedBatches
 from fastload.samplers._own_batches import draws_order, own_batches
 from fastload.samplers._saved_sampler import Kind, SavedSampler

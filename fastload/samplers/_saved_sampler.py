@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
 from fastload._resume._fields import Fields
-from fastload._resume._generators import ProgramStates
-from fastload._resume._held import as_saved, parsed
+from fastload._resume._generators import ProgramStates, as_saved, parsed
 
 # How the rest of an epoch is found again: by position alone ("fixed"), by the seed or the generator of torch's
 # RandomSampler ("random"), by a DistributedSampler's epoch ("distributed"), by the sampler's own state_dict()

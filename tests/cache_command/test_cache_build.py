@@ -23,7 +23,7 @@ import fastload
 from fastload import _native
 from fastload._decode_cache import _build, _folder, _report
 from fastload._decode_cache._builders import FileRun
-from fastload.cli._cache import _run
+from fastload._display._progress import Progress
 
 
 @each_kind
@@ -268,7 +268,7 @@ def test_nothing_is_read_for_nothing_behind_what_must_end() -> None:
 
 
 def test_progress_has_the_rate_and_the_time_left() -> None:
-    progress = _run.RatedProgress("building indexes", "files")
+    progress = Progress("building indexes", "files", has_rate=True)
     progress._begin -= 100
     progress.advance(1000, 4000)
     assert re.fullmatch(

@@ -412,7 +412,7 @@ def test_fill_stops_where_the_budget_is_used(tmp_path: Path) -> None:
     ],
 )
 def test_sizes_are_understood(text: int | str, size: int) -> None:
-    assert bytes_of(text, "max_bytes") == size
+    assert bytes_of(text) == size
 
 
 @pytest.mark.parametrize("size", [0, -1, 1.5, True, "", "G", "1X", "1,5G", "-2G", "0G", "5i"])

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from image_folders import save_jpeg
 from PIL import Image
-from torch.utils.data import Dataset
+from torch.utils.data import DataLoader, Dataset
 from torchvision.datasets import ImageFolder
 
 import fastload
@@ -82,7 +82,7 @@ class ListOfFiles(Dataset[Any]):
 class ByHand(Dataset[Any]):
     """A data set in which the samples that raise are replaced, as docs/faults.md tells one to write it.
 
-    With `is_skipping` they are None instead, for `collate_of_loaded`.
+    With `is_skipping` they are None instead, for `_collate_of_loaded`.
     """
 
     def __init__(self, dataset: Any, candidates: int | Sequence[int] | None, *, is_skipping: bool = False) -> None:
@@ -112,5 +112,12 @@ class ByHand(Dataset[Any]):
             raise
 
 
-def collate_of_loaded(samples: list[Any]) -> Any:
+def loader_by_hand(dataset: Any, on_error: str, batch_size: int, **arguments: Any) -> DataLoader[Any]:
+    """Returns torch's loader that replaces bad samples, or leaves them out, as fastload's does with `on_error`."""
+    if on_error == "replace":
+        return DataLoader(ByHand(dataset, None), batch_size, **arguments)
+    return DataLoader(ByHand(dataset, None, is_skipping=True), batch_size, collate_fn=_collate_of_loaded, **arguments)
+
+
+def _collate_of_loaded(samples: list[Any]) -> Any:
     return torch.utils.data.default_collate([sample for sample in samples if sample is not None])

@@ -16,6 +16,7 @@ import torch.utils.data
 from torchvision.datasets import ImageFolder
 
 import fastload
+from fastload._loader._loader import DataLoader
 from fastload._tools.benchmark._benchmark import SampleCount
 
 KINDS = {
@@ -47,13 +48,22 @@ def test_samples_waits_and_cpu_time_are_those_of_the_steady_state(clean_folder: 
         assert result.stats.batches_delivered == result.batches
 
 
-def test_the_loader_is_as_it_was_and_no_thread_is_left(clean_folder: Path) -> None:
+def benchmarked(loader: Any) -> None:
+    fastload.benchmark(loader, seconds=0.05, warmup_seconds=0.0)
+
+
+def examined(loader: Any) -> None:
+    fastload.doctor(loader, seconds=0.05)
+
+
+@pytest.mark.parametrize("measured", [benchmarked, examined])
+def test_the_loader_is_as_it_was_and_no_thread_is_left(clean_folder: Path, measured: Any) -> None:
     dataset = ImageFolder(str(clean_folder), recipes.training(48))
     loader = fastload.DataLoader(dataset, batch_size=4, num_workers=1, persistent_workers=True)
     iterator = iter(loader)
     next(iterator)
     before = threading.active_count()
-    fastload.benchmark(loader, seconds=0.05, warmup_seconds=0.0)
+    measured(loader)
     assert threading.active_count() == before
     assert loader._iterator is iterator
     assert len(list(iterator)) == len(loader) - 1
@@ -103,23 +113,21 @@ def test_a_result_is_a_table_a_dict_and_html() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "message"),
+    ("loader", "arguments", "error", "message"),
     [
-        (([1, 2],), TypeError, "loader must be a torch.utils.data.DataLoader, got list"),
-        ((fastload.DataLoader([1]), 0), ValueError, "seconds must be a positive number, got 0"),
-        ((fastload.DataLoader([1]), float("nan")), ValueError, "seconds must be a positive number, got nan"),
-        ((fastload.DataLoader([]),), ValueError, "gives no batch, so there is nothing to measure: <fastload.DataL"),
-        ((fastload.DataLoader([1, 2], collate_fn=abs),), TypeError, "bad operand type for abs"),
+        ([1, 2], {}, TypeError, "loader must be a torch.utils.data.DataLoader, got list"),
+        (DataLoader([1]), {"seconds": 0}, ValueError, "seconds must be a positive number, got 0"),
+        (DataLoader([1]), {"seconds": float("nan")}, ValueError, "seconds must be a positive number, got nan"),
+        (DataLoader([1]), {"step_seconds": -1}, ValueError, "step_seconds must not be negative, got -1"),
+        (DataLoader([]), {}, ValueError, "gives no batch, so there is nothing to measure: <fastload.DataL"),
+        (DataLoader([1, 2], collate_fn=abs), {}, TypeError, "bad operand type for abs"),
     ],
 )
-def test_a_loader_that_cannot_be_measured_is_refused(arguments: Any, error: type[Exception], message: str) -> None:
+def test_a_loader_that_cannot_be_measured_is_refused(
+    loader: Any, arguments: dict[str, float], error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
-        fastload.benchmark(*arguments)
-
-
-def test_negative_times_are_refused() -> None:
-    with pytest.raises(ValueError, match="step_seconds must not be negative, got -1"):
-        fastload.benchmark(fastload.DataLoader([1]), step_seconds=-1)
+        fastload.benchmark(loader, **arguments)
 
 
 def _two_views(samples: list[int]) -> Any:

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
-import recipes
 import torch.utils.data
-from torchvision.datasets import ImageFolder
 
 import fastload
 from fastload._loader._loader import DataLoader
@@ -85,18 +81,6 @@ def test_the_step_is_that_of_a_loader_in_use_or_of_a_function() -> None:
     report = fastload.doctor(loader, train_step=train_step, seconds=0.05)
     assert 0.03 <= report.step_seconds < 0.1
     assert seen[0].tolist() == [0, 1, 2, 3]
-
-
-def test_the_loader_is_as_it_was_and_no_thread_is_left(clean_folder: Path) -> None:
-    dataset = ImageFolder(str(clean_folder), recipes.training(48))
-    loader = fastload.DataLoader(dataset, batch_size=4, num_workers=1, persistent_workers=True)
-    iterator = iter(loader)
-    next(iterator)
-    before = threading.active_count()
-    fastload.doctor(loader, seconds=0.05)
-    assert threading.active_count() == before
-    assert loader._iterator is iterator
-    assert len(list(iterator)) == len(loader) - 1
 
 
 @pytest.mark.parametrize(

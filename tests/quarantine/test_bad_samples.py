@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from bad_folders import SPOILS, ByHand, ListOfFiles, collate_of_loaded, make_bad_folder
+from bad_folders import SPOILS, ListOfFiles, loader_by_hand, make_bad_folder
 from both_loaders import Threads
 from recipes import bytes_of, evaluation, training
 from torchvision import transforms
@@ -53,10 +53,7 @@ def test_batches_are_those_of_a_program_that_treats_bad_samples_by_hand(
     dataset, is_skipping = DATASETS[name](folder), on_error == "skip"
     arguments: dict[str, Any] = {"batch_size": 4, "shuffle": True, "num_workers": num_workers}
     loader = fastload.DataLoader(dataset, on_error=on_error, max_errors=1, **arguments)
-    collate_fn = collate_of_loaded if is_skipping else None
-    by_hand = torch.utils.data.DataLoader(
-        ByHand(dataset, None, is_skipping=is_skipping), collate_fn=collate_fn, **arguments
-    )
+    by_hand = loader_by_hand(dataset, on_error, **arguments)
     found = _epochs(loader)
     assert bytes_of(found) == bytes_of(_epochs(by_hand))
     assert len(found) == 2 * len(loader)

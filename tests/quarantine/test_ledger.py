@@ -17,7 +17,7 @@ from recipes import evaluation
 from torchvision import transforms
 
 import fastload
-from fastload._quarantine._ledger import Ledger
+from fastload._quarantine._quarantine import Ledger
 
 BAD = [(1, "missing"), (2, "HTML"), (6, "truncated")]
 

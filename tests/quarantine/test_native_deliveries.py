@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from bad_folders import ByHand, collate_of_loaded, make_bad_folder
+from bad_folders import ByHand, loader_by_hand, make_bad_folder
 from PIL import Image, PngImagePlugin
 from recipes import evaluation, training
 from torch.utils.data import (
@@ -122,15 +122,7 @@ def test_workers_that_stay_draw_on_behind_batches_that_nobody_has_asked_for(on_e
 
     arguments: dict[str, Any] = {"shuffle": True, "num_workers": 2, "persistent_workers": True}
     loader = native(folder, on_error=on_error, **arguments)
-    if on_error == "replace":
-        expected = epochs(by_hand(folder, None, **arguments))
-    else:
-        expected = epochs(
-            torch.utils.data.DataLoader(
-                ByHand(folder, None, is_skipping=True), 5, collate_fn=collate_of_loaded, **arguments
-            )
-        )
-    assert_equal(epochs(loader), expected)
+    assert_equal(epochs(loader), epochs(loader_by_hand(folder, on_error, 5, **arguments)))
 
 
 @pytest.mark.parametrize("rng", ["torch", "sample"])
@@ -212,7 +204,7 @@ def known_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def num_known(loader: Any) -> int:
-    return len(loader._fastload.quarantine.known)
+    return len(loader._fastload.quarantine.known._known)
 
 
 @pytest.mark.usefixtures("known_at_once")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from bad_folders import SPOILS, ByHand, collate_of_loaded, make_bad_folder
+from bad_folders import SPOILS, loader_by_hand, make_bad_folder
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
 
@@ -67,16 +67,9 @@ def _by_hand(
 ) -> list[Batch]:
     """Returns the batches of two epochs of torch's loader."""
     dataset = _dataset(root, kind, share, transform)
-    is_skipping = on_error == "skip"
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*worker processes in total")
-        loader = torch.utils.data.DataLoader(
-            ByHand(dataset, None, is_skipping=is_skipping),
-            BATCH_SIZE,
-            shuffle=True,
-            num_workers=num_workers,
-            collate_fn=collate_of_loaded if is_skipping else None,
-        )
+        loader = loader_by_hand(dataset, on_error, BATCH_SIZE, shuffle=True, num_workers=num_workers)
     torch.manual_seed(seed)
     return [_bytes(*batch) for _ in range(2) for batch in loader]
 

@@ -43,11 +43,3 @@ def test_a_sound_folder_is_reported_as_sound(tmp_path: Path, capsys: pytest.Capt
     make_bad_folder(tmp_path / "images", 3, [])
     assert main(["check", str(tmp_path / "images")]) == 0
     assert capsys.readouterr().out == "fastload check: 0 of 3 files cannot be loaded\n"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "text"), [(["absent"], "absent"), ([".", "--workers", "-1"], "must not be negat")]
-)
-def test_wrong_use_is_one_line(arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", *arguments]) == 2
-    assert text in capsys.readouterr().err

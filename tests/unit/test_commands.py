@@ -184,6 +184,10 @@ def test_bench_without_torchvision_says_what_to_do(tmp_path: Path, capsys: pytes
         (("bench", "train.py:mine", "--compare", "0"), 2, "ValueError: batches must be None or a positive int, got 0"),
         (("bench", "train.py:broken"), 3, "torch's loader: OSError: the disk is gone"),
         (("bench", "train.py:empty"), 3, "torch's loader: ValueError: the loader gives no batch, so there is nothing"),
+        (("check", "absent"), 2, "FileNotFoundError: [Errno 2] No such file or directory: 'absent'"),
+        (("check", ".", "--workers", "-1"), 2, "--workers must not be negative, got -1"),
+        (("index", "absent"), 2, "FileNotFoundError: [Errno 2] No such file or directory: 'absent'"),
+        (("index", "."), 2, "FileNotFoundError: Couldn't find any class folder in ."),
         (("doctor", "train.py:mine", "--seconds", "0"), 2, "--seconds must be a positive number, got 0"),
         (("doctor", "train.py:mine", "--step-time", "-1"), 2, "--step-time must be a positive number, got -1"),
         (("doctor", "train.py:theirs", "--train-step", "train.py:numbers"), 2, "train.py:numbers is a list, not a f"),
@@ -257,7 +261,7 @@ def test_a_terminal_gets_a_bar_and_colours_from_rich(monkeypatch: pytest.MonkeyP
     shown = _Terminal()
     with mock.patch("sys.stdout", shown):
         _console.say("native: [all] of it\n  a row", "green")
-        _console.show(Table("a [title]", [("first", "[1]")], head=("name", "value"), right=frozenset({1})))
+        _console.show(Table("a [title]", [("first", "[1]")], head=("name", "value"), right=(1,)))
     assert "\x1b[32mnative: [all] of it\x1b[0m" in shown.getvalue()
     assert "  a row" in shown.getvalue()
     assert "a [title]" in shown.getvalue()

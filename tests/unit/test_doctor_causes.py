@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from fastload._tools.doctor._diagnosis import Evidence, Limits, find_cause, find_limits, remarks
-from fastload._tools.doctor._machine import examine_machine, find_pools, pools_of_one_thread
+from fastload._tools.doctor._diagnosis import Evidence, Limits, find_cause, remarks
+from fastload._tools.doctor._machine import Storage, examine_machine, examine_storage, find_pools, pools_of_one_thread
 from fastload._tools.doctor._measure import Measured
-from fastload._tools.doctor._storage import Storage, examine_storage
 
 READ_MOSTLY = {"read": 0.009, "decode": 0.001}
 DECODE = {"read": 0.0001, "decode": 0.0099}
@@ -43,8 +42,7 @@ def evidence(
     **others: Any,
 ) -> Evidence:
     one = now if one is None else one
-    limits = find_limits(one, several, processors, step)
-    return Evidence(now, one, limits, step, **{"sampler_seconds": 0.0, "is_native": True, **others})
+    return Evidence(now, one, several, processors, step, **{"sampler_seconds": 0.0, "is_native": True, **others})
 
 
 BUSY_GIL = measured(110, 2, DATASET, gil_held_share=0.9)

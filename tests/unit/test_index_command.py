@@ -43,17 +43,6 @@ def test_it_removes_the_index(root: Path, capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().err == f"fastload index: error: {root} has no index file\n"
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [("absent", "FileNotFoundError: [Errno 2] No such file"), ("a/sub", "FileNotFoundError: Couldn't find any class")],
-)
-def test_a_folder_without_classes_is_wrong_use(
-    root: Path, capsys: pytest.CaptureFixture[str], name: str, message: str
-) -> None:
-    assert main(["index", str(root / name)]) == 2
-    assert capsys.readouterr().err.startswith(f"fastload index: error: {message}")
-
-
 def test_an_index_that_cannot_be_kept_is_not_claimed(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     root.with_name("cache").write_bytes(b"a file")
     with pytest.warns(UserWarning, match="cannot be kept"):

@@ -101,6 +101,7 @@ def test_the_table_shows_only_nonzero_values() -> None:
         "  memory       batches            1.10 TB",
     ]
     assert str(LoaderStats()) == "fastload: 0 samples in 0 batches"
+    assert str(LoaderStats(batches_delivered=1, samples_native=1)).startswith("fastload: 1 sample in 1 batch\n")
     assert "  waits  between batches  3.00 s    600 ms a batch" in str(
         LoaderStats(batches_delivered=5, consumer_busy_seconds=3.0)
     )
@@ -124,10 +125,6 @@ def test_the_waits_say_which_side_limits(consumer: float, workers: float, clause
     waits = {"consumer_wait_seconds": consumer, "worker_wait_seconds": workers}
     assert clause in str(LoaderStats(batches_delivered=1, **waits))
     assert clause not in str(LoaderStats(**waits))  # unknown before the first batch
-
-
-def test_one_batch_is_singular() -> None:
-    assert str(LoaderStats(batches_delivered=1, samples_native=1)).startswith("fastload: 1 sample in 1 batch\n")
 
 
 def test_notebooks_show_the_table_with_every_cell_escaped() -> None:

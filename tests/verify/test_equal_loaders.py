@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import random
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import recipes
 import torch
 from child_loader import num_native_threads, wait_for
 from fake_cuda import FakeDevice
-from torch.utils.data import BatchSampler, ConcatDataset, DataLoader, RandomSampler, Sampler, SequentialSampler, Subset
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler, Sampler, SequentialSampler, Subset
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
 
@@ -205,13 +204,6 @@ def test_at_most_the_batches_asked_for_are_compared(evaluation: ImageFolder) -> 
     assert report.is_equal
     assert (report.batches_compared, report.samples_compared, report.batches_limit) == (2, 4, 2)
     assert "2 batches (at most 2 batches)" in str(report)
-
-
-def test_subsets_and_lists_of_datasets_are_equal(evaluation: ImageFolder, folder: Path) -> None:
-    subset = Subset(evaluation, [5, 1, 1, 9])
-    assert fastload.verify(DataLoader(subset, 3), fastload.DataLoader(subset, 3, num_workers=2)).is_equal
-    both = ConcatDataset([subset, fastload.ImageFolder(folder, evaluation.transform)])
-    assert fastload.verify(DataLoader(both, 3), fastload.DataLoader(both, 3)).is_equal
 
 
 def test_loaders_without_batches_say_that_nothing_was_compared(evaluation: ImageFolder) -> None:

@@ -12,8 +12,7 @@ import numpy as np
 
 from fastload._errors import StateError
 from fastload._iteration._saved_worker import SavedWorker
-from fastload._resume._generators import ProgramStates
-from fastload._resume._held import state_of
+from fastload._resume._generators import ProgramStates, state_of
 from fastload._resume._user_state import UserState
 from fastload._workers._places import HeldGenerators
 from fastload._workers._random_stream import RandomKey

@@ -9,6 +9,7 @@ waits for files, it reads several files at a time, and the rate of n threads gro
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -39,6 +40,7 @@ _WAITING = 0.6  # a waiting thread uses a smaller share of the processor
 _BUSY_GIL_SHARE = 0.25
 _CLEARLY_LESS = 0.8
 _READ_SHARE = 0.5
+_UNLIMITED = float("inf")
 
 
 @dataclass(frozen=True)
@@ -73,30 +75,6 @@ class Limits:
         return self.of_one * share
 
 
-def find_limits(one: Measured, several: Measured | None, processors: float, step_seconds: float | None) -> Limits:
-    """Computes the limits from measurements without a training step.
-
-    Args:
-        one: Measurement of one worker.
-        several: Measurement of two or more threads; None if the loader has no Python threads.
-        processors: Number of processors' worth of time that is available.
-        step_seconds: Length of a training step; None if unknown.
-    """
-    of_processors = processors / one.cpu_seconds
-    of_gil = float("inf")
-    if several is not None and several.gil_held_share >= _BUSY_GIL_SHARE:
-        without_gil = min(several.num_workers * one.samples_per_second, of_processors)
-        if several.samples_per_second < _CLEARLY_LESS * without_gil:
-            of_gil = several.samples_per_second
-    return Limits(
-        of_one=one.samples_per_second,
-        of_processors=of_processors,
-        of_gil=of_gil,
-        of_step=one.samples_per_batch / step_seconds if step_seconds else float("inf"),
-        waits_for_files=one.share_of("read") >= _READ_SHARE,
-    )
-
-
 def _reads_at_a_time(num_threads: int) -> float:
     """Returns the reads at a time by readers, as in count_readers() of csrc/engine/engine.cpp, and by the threads."""
     return min(max(6 * num_threads, 8), 64) + num_threads / 2
@@ -127,7 +105,8 @@ class Evidence:
     Attributes:
         now: The loader as it is, without a training step.
         one: The same with one worker; `now` if it has one.
-        limits: The limit of each part.
+        several: The same with two or more threads; None if the loader has no Python threads.
+        processors: Number of processors' worth of time that is available.
         step_seconds: Length of a training step; None if unknown.
         sampler_seconds: Time to draw the indices of a batch.
         is_native: Whether native code makes whole batches.
@@ -137,12 +116,29 @@ class Evidence:
 
     now: Measured
     one: Measured
-    limits: Limits
+    several: Measured | None
+    processors: float
     step_seconds: float | None
     sampler_seconds: float
     is_native: bool
     advice: tuple[str, ...] = ()
     pools: Mapping[str, str] = field(default_factory=dict)
+
+    @functools.cached_property
+    def limits(self) -> Limits:
+        """The limits of the parts; see Note [limits]."""
+        one, several, of_processors, of_gil = self.one, self.several, self.processors / self.one.cpu_seconds, _UNLIMITED
+        if several is not None and several.gil_held_share >= _BUSY_GIL_SHARE:
+            without_gil = min(several.num_workers * one.samples_per_second, of_processors)
+            if several.samples_per_second < _CLEARLY_LESS * without_gil:
+                of_gil = several.samples_per_second
+        return Limits(
+            of_one=one.samples_per_second,
+            of_processors=of_processors,
+            of_gil=of_gil,
+            of_step=one.samples_per_batch / self.step_seconds if self.step_seconds else _UNLIMITED,
+            waits_for_files=one.share_of("read") >= _READ_SHARE,
+        )
 
     @property
     def rate(self) -> float:
@@ -197,7 +193,7 @@ def _sampler(evidence: Evidence) -> Finding | None:
 
 def _gil(evidence: Evidence) -> Finding | None:
     limits, number = evidence.limits, max(2, evidence.now.num_workers)
-    without_gil = replace(limits, of_gil=float("inf")).of_workers(number)
+    without_gil = replace(limits, of_gil=_UNLIMITED).of_workers(number)
     if without_gil < _WORTH_A_CHANGE * evidence.rate or limits.of_gil > without_gil:
         return None
     python = max(("collate", "tail", "dataset"), key=lambda stage: evidence.now.share_of(stage))

@@ -15,11 +15,10 @@ from fastload._loader._counterparts import fastload_counterpart
 from fastload._loader._current import CurrentLoader
 from fastload._loader._loader import DataLoader
 from fastload._process._config import TorchDataLoader
-from fastload._tools.doctor._diagnosis import Evidence, Finding, find_cause, find_limits, remarks
-from fastload._tools.doctor._machine import examine_machine, find_pools, pools_of_one_thread
+from fastload._tools.doctor._diagnosis import Evidence, Finding, find_cause, remarks
+from fastload._tools.doctor._machine import examine_machine, examine_storage, find_pools, pools_of_one_thread
 from fastload._tools.doctor._measure import Measured, measure, measured_step_seconds
 from fastload._tools.doctor._report import DoctorReport
-from fastload._tools.doctor._storage import examine_storage
 
 _SAMPLER_SECONDS = 0.5
 _SAMPLER_BATCHES = 200
@@ -103,11 +102,10 @@ class _Examination:
         is_python = one.workers == "threads" and not explanation.is_native
         several = (now if now.num_workers > 1 else self._measured_with_workers(2)) if is_python else None
         processors = max(machine.processors - now.busy_elsewhere, machine.processors / 2)
-        limits = find_limits(one, several, processors, self._step_seconds)
         advice = tuple(row.what for row in explanation.rows if row.stage == "to change")
         evidence = Evidence(
-            *(now, one, limits, self._step_seconds, self._sampler_seconds(), explanation.is_native, advice),
-            pools=find_pools(),
+            *(now, one, several, processors, self._step_seconds, self._sampler_seconds()),
+            *(explanation.is_native, advice, find_pools()),
         )
         before = now if not self._step_seconds else self._measured("with training steps", self._twin, with_step=True)
         finding = find_cause(evidence)

@@ -18,8 +18,8 @@ from fastload._display._stats import LoaderStats
 from fastload._loader._current import CurrentLoader
 from fastload._loader._loader import DataLoader
 from fastload._process._processors import num_available
-from fastload._tools.benchmark import BenchmarkResult, benchmark
-from fastload._tools.benchmark._cpu_time import cpu_seconds
+from fastload._tools.benchmark import BenchmarkResult
+from fastload._tools.benchmark._benchmark import benchmark, cpu_seconds
 
 _MACHINE = Path("/proc/stat")
 _TASKS = Path("/proc/self/task")
@@ -69,33 +69,28 @@ class Measured:
         """The thread time that a sample costs in all stages."""
         return sum(self.stage_seconds.values())
 
-    def share_of(self, *stages: str) -> float:
-        """Returns the share of the thread time that these stages take."""
-        whole = self.thread_seconds
-        return sum(self.stage_seconds.get(stage, 0.0) for stage in stages) / whole if whole else 0.0
+    def share_of(self, stage: str) -> float:
+        """Returns the share of the thread time that this stage takes."""
+        return self.stage_seconds.get(stage, 0.0) / self.thread_seconds if self.thread_seconds else 0.0
 
 
 def measure(loader: DataLoader[Any], seconds: float, step_seconds: float) -> Measured:
     """Runs epochs of a copy of `loader` for `seconds`, after a warm-up of one second or half of that time.
 
-    Args:
-        step_seconds: Pause between two batches.
-
-    Raises:
-        Exception: Any exception that the loader raises.
+    After each batch it pauses for `step_seconds`.
     """
     pools = _Pools()
     begin, busy, ours = time.perf_counter(), _busy_seconds(), cpu_seconds()
-    warmup_seconds = min(1.0, seconds / 2)
     result = benchmark(
         loader,
         seconds,
-        warmup_seconds=warmup_seconds,
+        warmup_seconds=min(1.0, seconds / 2),
         step_seconds=step_seconds,
         progress=lambda share: pools.look(),
     )
     busy, ours = _busy_seconds() - busy, cpu_seconds() - ours
-    stats, kind = result.stats or LoaderStats(), _kind_of_workers(loader)
+    stats, now = result.stats or LoaderStats(), CurrentLoader(loader)
+    kind = now.form(now.plan()).kind
     return Measured(
         workers=kind,
         num_workers=loader.num_workers,
@@ -111,34 +106,24 @@ def measure(loader: DataLoader[Any], seconds: float, step_seconds: float) -> Mea
     )
 
 
-def _kind_of_workers(loader: DataLoader[Any]) -> str:
-    now = CurrentLoader(loader)
-    return now.form(now.plan()).kind
-
-
 def measured_step_seconds(loader: DataLoader[Any], train_step: Callable[[Any], object]) -> float:
-    """Measures the median time of calls with batches that are already loaded, including the work of the GPU.
-
-    Raises:
-        ValueError: The loader gives no batch.
-        Exception: Any exception that the loader or `train_step` raises.
-    """
+    """Measures the median time of calls with batches that are already loaded, including the work of the GPU."""
     batches = list(itertools.islice(loader, _STEP_BATCHES))
     loader.close()
     if not batches:
         raise ValueError("the loader gives no batch, so there is nothing to measure")
     times: list[float] = []
     deadline = time.perf_counter() + _STEPS_SECONDS
-    for number, batch in enumerate(itertools.cycle(batches)):
+    for number, batch in enumerate(itertools.islice(itertools.cycle(batches), _STEP_WARMUPS + _MOST_STEPS)):
         begin = time.perf_counter()
         train_step(batch)
         if torch.cuda.is_available():
             torch.cuda.synchronize()
         if number >= _STEP_WARMUPS:
             times.append(time.perf_counter() - begin)
-        if len(times) >= _MOST_STEPS or (times and time.perf_counter() > deadline):
-            return statistics.median(times)
-    raise AssertionError("a cycle does not end")
+        if times and time.perf_counter() > deadline:
+            break
+    return statistics.median(times)
 
 
 def _busy_seconds() -> float:

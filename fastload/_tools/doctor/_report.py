@@ -9,9 +9,8 @@ from typing import Any
 from fastload._display._table import Shown, Table
 from fastload._display._units import in_bytes, in_percent, in_seconds
 from fastload._tools.doctor._diagnosis import BUSY_ELSEWHERE, Finding
-from fastload._tools.doctor._machine import Machine
+from fastload._tools.doctor._machine import Machine, Storage
 from fastload._tools.doctor._measure import Measured
-from fastload._tools.doctor._storage import Storage
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ class DoctorReport(Shown):
         return found
 
     def _table(self) -> Table:
-        return Table(f"fastload doctor: {self.finding.sentence}", tuple(self._rows()), right=frozenset({2}))
+        return Table(f"fastload doctor: {self.finding.sentence}", tuple(self._rows()), right=(2,))
 
     def _rows(self) -> Iterator[tuple[str, ...]]:
         yield "loader", "", "", self.loader

@@ -15,10 +15,11 @@ from fastload._tools.verify._proofs import Side, proved_finding
 from fastload._tools.verify._report import Stage
 from fastload._tools.verify._runner import DeliveredSample, LoaderRunner, Outcome
 from fastload._tools.verify._sample_parts import LoadFailed
-from fastload._tools.verify._settings import loader_differences, shared_by_threads, stage_of_step
+from fastload._tools.verify._settings import loader_differences, stage_of_step
 
 # Stages of SampleError that have another name here; every other one is a stage of decoding.
 _STAGES: dict[str, Stage] = {"open": "read", "read": "read", "transform": "values"}
+_SHARED = "worker threads share what the data set, its transforms and collate_fn hold"
 
 
 class Causes:
@@ -30,7 +31,7 @@ class Causes:
     def __init__(self, old: LoaderRunner, new: LoaderRunner) -> None:
         self._old = old
         self._new = new
-        self._shared = shared_by_threads(old, new)
+        self._shared = [_SHARED] if old.runs_python_in_threads or new.runs_python_in_threads else []
         self._loader_differences = loader_differences(old, new) + self._shared
         # torch's random numbers form one sequence: a sample that draws more or fewer of them changes all later samples.
         self._can_go_on_elsewhere = old.rng == new.rng == "torch"
@@ -59,14 +60,10 @@ class Causes:
             right = left if is_shared else self._new.parts(new.index)
         except LoadFailed as failure:
             return Finding("values", shortened(f"cannot be loaded again: {type(failure.cause).__name__}: {failure}"))
-        if isinstance(left, str):
-            return _by_place(old.values, differing, self._with_shared(left))
-        if isinstance(right, str):
-            return _by_place(old.values, differing, self._with_shared(right))
+        if isinstance(left, str) or isinstance(right, str):
+            reason = next(parts for parts in (left, right) if isinstance(parts, str))
+            return _by_place(old.values, differing, shortened("; ".join([reason, *self._shared])))
         return proved_finding(Side("old", old, left), Side("new", new, right), differing, self._known_differences())
-
-    def _with_shared(self, reason: str) -> str:
-        return shortened("; ".join([reason, *self._shared]))
 
     def _known_differences(self) -> list[str]:
         """Returns the known differences of the loaders that may give them other samples."""

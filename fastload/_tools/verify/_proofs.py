@@ -19,7 +19,7 @@ from fastload._pillow import _decode_image
 from fastload._tools.verify._compare import Sample, ValueDifference, Where, difference
 from fastload._tools.verify._findings import Finding, shortened
 from fastload._tools.verify._replay import replay_sample
-from fastload._tools.verify._runner import DeliveredSample, LoaderRunner
+from fastload._tools.verify._runner import DeliveredSample
 from fastload._tools.verify._sample_parts import SampleParts
 from fastload._tools.verify._settings import transforms_difference
 
@@ -34,11 +34,6 @@ class Side:
     sample: DeliveredSample
     parts: SampleParts
 
-    @property
-    def runner(self) -> LoaderRunner:
-        """The loader that delivered it."""
-        return self.sample.runner
-
     @cached_property
     def is_as_expected(self) -> bool | None:
         """Whether the delivered image is what it has to be; None if that is unknown."""
@@ -47,34 +42,30 @@ class Side:
     @cached_property
     def is_right_without_cache(self) -> bool:
         """Whether the loader without a cache delivers what this sample has to be."""
-        sample = self.runner.without_cache(self.sample.index)
+        sample = self.sample.runner.without_cache(self.sample.index)
         return sample is not None and self._is_expected(sample) is True
 
     def _is_expected(self, sample: DeliveredSample) -> bool | None:
         """Compares with what a data set that draws nothing gives, or else with a replay of a native loader's report."""
-        if not self.runner.has_torchs_batches:
+        runner = self.sample.runner
+        if not runner.has_torchs_batches:
             return None
         expected = self.parts.result
         if self.parts.has_draws:
-            if not self.runner.is_native or sample.report is None:
+            if not runner.is_native or sample.report is None:
                 return None
-            views, generators = sample.report.views, self.runner.generators
+            views, generators = sample.report.views, runner.generators
             expected = replay_sample(self.parts.image, self.parts.steps, views, generators)
         if expected is None or isinstance(expected, Mapping):
             return None
-        delivered = _collated(expected, is_batched=self.runner.is_batched)
+        delivered = _collated(expected, is_batched=runner.is_batched)
         return difference(delivered, value_at(sample.values, self.parts.where)) is None
 
 
 def proved_finding(
     old: Side, new: Side, differing: Mapping[Where, ValueDifference], known_differences: list[str]
 ) -> Finding:
-    """Finds the first stage at which two samples differ, in the order of the flow.
-
-    Args:
-        differing: the values in which the samples differ.
-        known_differences: known differences of the loaders, a clause each.
-    """
+    """Finds the first stage at which two samples differ, in the order of the flow; known differences are clauses."""
     if not any(where[: len(old.parts.where)] == old.parts.where for where in differing):
         return Finding("label", _values_text(old, new, next(iter(differing))))
     if difference(old.parts.image, new.parts.image) is not None:
@@ -85,7 +76,7 @@ def proved_finding(
     for side in sides:
         if side.is_as_expected is False:
             return _of_unexpected(side, known_differences)
-    if all(side.runner.has_torchs_batches for side in sides) and any(
+    if all(side.sample.runner.has_torchs_batches for side in sides) and any(
         side.is_as_expected and side.parts.has_draws for side in sides
     ):
         draws = " against ".join(_draws_text(side.sample.report) for side in sides)
@@ -129,7 +120,7 @@ def _of_unexpected(side: Side, known_differences: list[str]) -> Finding:
     if side.is_right_without_cache:
         where = "" if side.parts.path is None else f": {side.parts.path}"
         return Finding("cache", f"the {side.name} loader's image is right without a cache (cache=None){where}")
-    if not side.runner.is_native:
+    if not side.sample.runner.is_native:
         return _without_cause(f"the {side.name} loader's image is not what its data set gives", known_differences)
     if side.parts.path is not None and _decodes_otherwise(side.parts.path, side.parts.image):
         text = f"the {side.name} loader's decoder gives other pixels than Pillow: {side.parts.path}"

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader
 
-from fastload._resume._held import set_state, state_of
+from fastload._resume._generators import set_state, state_of
 from fastload._tools.verify._compare import fingerprint
 from fastload._workers._walk import walk
 
@@ -27,10 +27,9 @@ _OF_PROCESS = (torch.default_generator, random._inst, np.random.mtrand._rand)
 
 
 class Generators:
-    """The generators that matter to some loaders, and the way to swap their states. See Note [own states].
+    """The generators in loaders, their samplers, data sets and transforms, and the way to swap their states.
 
-    Args:
-        owners: loaders; their generators are found in them, their samplers, data sets and transforms.
+    See Note [own states].
     """
 
     def __init__(self, owners: Iterable[object]) -> None:

@@ -132,11 +132,6 @@ class LoaderRunner:
         return self.mode is Mode.NATIVE
 
     @property
-    def is_fastloads(self) -> bool:
-        """Whether fastload makes its batches, and not torch's class."""
-        return self.mode is not None
-
-    @property
     def runs_python_in_threads(self) -> bool:
         """Whether fastload's threads run the user's code."""
         if self.loader.num_workers == 0 or self.mode not in (Mode.PARTLY_NATIVE, Mode.PYTHON):
@@ -147,7 +142,7 @@ class LoaderRunner:
     @property
     def rng(self) -> str:
         """The kind of random numbers that its samples get: "torch" or "sample"."""
-        return CurrentLoader(self.loader).settings.rng if self.is_fastloads else "torch"
+        return "torch" if self.mode is None else CurrentLoader(self.loader).settings.rng
 
     @property
     def batch_functions(self) -> dict[str, Callable[[Any], Any] | None]:

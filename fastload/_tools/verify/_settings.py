@@ -51,13 +51,6 @@ def loader_differences(old: LoaderRunner, new: LoaderRunner) -> list[str]:
     return found
 
 
-def shared_by_threads(*runners: LoaderRunner) -> list[str]:
-    """Returns, as clauses, why samples may depend on the threads that make them."""
-    if not any(runner.runs_python_in_threads for runner in runners):
-        return []
-    return ["worker threads share what the data set, its transforms and collate_fn hold"]
-
-
 def _function_name(function: Any) -> str:
     return "None" if function is None else str(getattr(function, "__qualname__", type(function).__qualname__))
 

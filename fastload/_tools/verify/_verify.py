@@ -73,7 +73,7 @@ def verify(
         runners = [LoaderRunner(loader, generators, seed) for loader in (old_loader, new_loader)]
         comparison = _Comparison(*runners)
         # torch's first: its processes should be forked before there are threads.
-        for runner in sorted(runners, key=lambda runner: runner.is_fastloads):
+        for runner in sorted(runners, key=lambda runner: runner.mode is not None):
             cleanup.callback(runner.close)
             runner.start()
         comparison.run(batches, progress or (lambda done, total: None))
@@ -104,7 +104,11 @@ class _Comparison:
         for batch in itertools.count() if limit is None else range(limit):
             old, new = self._old.next(), self._new.next()
             if old is None and new is None:
-                self._compare_final_states()
+                if not self._old.leaves_generators_as(self._new):
+                    self.findings.notes.append(
+                        "The loaders leave the random generators in different states: "
+                        "code after them draws other numbers."
+                    )
                 return
             if old is None or new is None:
                 self._compare_ends(batch, old, new)
@@ -128,12 +132,6 @@ class _Comparison:
             pair = (self._no_sample, sample) if old is None else (sample, self._no_sample)
             self.findings.add(finding, *pair, position=position)
         self.findings.end_batch(len(samples))
-
-    def _compare_final_states(self) -> None:
-        if not self._old.leaves_generators_as(self._new):
-            self.findings.notes.append(
-                "The loaders leave the random generators in different states: code after them draws other numbers."
-            )
 
     def _compare(self, old: Outcome, new: Outcome) -> None:
         if old.error is None and new.error is None:

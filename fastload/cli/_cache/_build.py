@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from fastload import _native
@@ -12,32 +13,30 @@ from fastload._decode_cache._build import begin_build
 from fastload._decode_cache._builders import FileRun
 from fastload._decode_cache._cache import Cache
 from fastload._decode_cache._report import report_of
-from fastload._decode_cache._store import CLOSE_SECONDS
+from fastload._decode_cache._store import CLOSE_SECONDS, KINDS
 from fastload._display._table import Table
 from fastload._display._units import counted, in_bytes, in_seconds
-from fastload.cli._cache._arguments import RIGHT, add_workers, cache_of, store_errors, workers_of
-from fastload.cli._cache._files import TargetFiles, files_of, named, why_unread
-from fastload.cli._cache._kinds import Kind, add_what, kind_of
-from fastload.cli._cache._run import gone_through
+from fastload.cli._cache._arguments import (
+    Kind,
+    add_workers,
+    cache_of,
+    kind_of,
+    store_errors,
+    workers_of,
+)
+from fastload.cli._cache._files import TargetFiles, files_of, gone_through, named, why_unread
 from fastload.cli._console import say, show
-from fastload.cli._errors import DIFFERENT, FINE, INTERRUPTED, CommandError
+from fastload.cli._errors import DIFFERENT, FINE, INTERRUPTED, CommandError, add_command
 
-_DESCRIPTION = """Reads and decodes every file of TARGET once, as a whole, and keeps its index in a store. With --what
-coefficients it keeps the coefficients, with --what pixels the images that the first steps of a loader's transform make.
-Loaders read them and never write them. Files that the store knows are passed over, so an interrupted build goes on with
-the same command. Ctrl-C publishes what is there. On a network file system only this command writes indexes, and no
-other process may use the store meanwhile; coefficients and pixels are not kept there."""
 _NOT_KEPT = 'too large, or instead of damaged records: "fastload cache verify" tells'
 _TOO_NEW = "changed in the last minute, or nobody knows when; the same command a minute later takes them"
 
 
-def add_to(parts: Any) -> argparse.ArgumentParser:
+def add_to(parts: Any) -> None:
     """Adds the command to the subparsers of argparse."""
-    parser: argparse.ArgumentParser = parts.add_parser(
-        "build", help="keep a record of every file of a folder or a loader", description=_DESCRIPTION
-    )
+    parser = add_command(parts, "build", _run, help="keep a record of every file of a folder or a loader")
     parser.add_argument("target", help="a folder with images, or script.py:name or package.module:name of a loader")
-    add_what(parser, "what is kept of a file")
+    parser.add_argument("--what", choices=KINDS, default="index", help="what is kept of a file (default: index)")
     parser.add_argument("--path", metavar="P", help="folder of the store (default: decode in the cache folder)")
     parser.add_argument(
         "--max-bytes",
@@ -45,11 +44,14 @@ def add_to(parts: Any) -> argparse.ArgumentParser:
         help="of the store, such as 200G or 1.5TiB (default: 4GiB; to be given with --what coefficients or pixels)",
     )
     add_workers(parser)
-    parser.set_defaults(run=_run)
-    return parser
 
 
 def _run(options: argparse.Namespace) -> int:
+    """Reads and decodes every file of TARGET once, as a whole, and keeps its index in a store. With --what coefficients
+    it keeps the coefficients, with --what pixels the images that the first steps of a loader's transform make. Loaders
+    read them and never write them. Files that the store knows are passed over, so an interrupted build goes on with
+    the same command. Ctrl-C publishes what is there. On a network file system only this command writes indexes, and no
+    other process may use the store meanwhile; coefficients and pixels are not kept there."""
     kind, num_workers = kind_of(options), workers_of(options)
     cache = cache_of(options.path, options.max_bytes, kind.name)
     files = files_of(options.target)
@@ -75,66 +77,65 @@ def _run(options: argparse.Namespace) -> int:
     return FINE if result.is_complete else DIFFERENT
 
 
+@dataclass(frozen=True)
 class _Result:
-    """The result of a build, as the command shows it."""
+    """The result of a build, as the command shows it; `num_lost` of the records that were kept are not in the store."""
 
-    def __init__(
-        self, kind: Kind, cache: Cache, files: TargetFiles, run: FileRun, seconds: float, num_lost: int
-    ) -> None:
-        self._kind = kind
-        self._cache = cache
-        self._files = files
-        self._run = run
-        self._seconds = seconds
-        self._num_lost = num_lost
-        self._num_kept = run.counts["kept"] - num_lost
-        self._num_known = self._num_kept + run.counts["known"] + run.counts["different"]
+    kind: Kind
+    cache: Cache
+    files: TargetFiles
+    run: FileRun
+    seconds: float
+    num_lost: int
+
+    @property
+    def num_known(self) -> int:
+        """The number of files with a record."""
+        counts = self.run.counts
+        return counts["kept"] - self.num_lost + counts["known"] + counts["different"]
 
     @property
     def is_complete(self) -> bool:
         """Whether every file that can have a record has one."""
-        left_out = len(self._files.paths) - self._num_known - self._run.counts["none"]
-        return left_out == 0 and not self._files.unlisted
+        left_out = len(self.files.paths) - self.num_known - self.run.counts["none"]
+        return left_out == 0 and not self.files.unlisted
 
     def show(self, trouble: str | None) -> None:
         """Writes it to standard output."""
-        total = counted(len(self._files.paths), "file")
-        show(
-            Table(f"fastload cache build: {self._num_known:,} of {total} known", list(self._rows(trouble)), right=RIGHT)
-        )
+        total = counted(len(self.files.paths), "file")
+        show(Table(f"fastload cache build: {self.num_known:,} of {total} known", list(self._rows(trouble)), right=(1,)))
 
     def _rows(self, trouble: str | None) -> Iterator[tuple[str, ...]]:
-        counts = self._run.counts
+        counts = self.run.counts
         num_done = counts.total()
-        yield "kept", f"{self._num_kept:,}", f"in {in_seconds(self._seconds)}, {num_done / self._seconds:,.0f} files/s"
+        speed = f"in {in_seconds(self.seconds)}, {num_done / self.seconds:,.0f} files/s"
+        yield "kept", f"{counts['kept'] - self.num_lost:,}", speed
         yield "known before", f"{counts['known']:,}"
         if counts["different"]:
             yield "made anew", f"{counts['different']:,}", f"their records were wrong: {self._names('different')}"
         if counts["none"]:
-            yield f"without {self._kind.name}", f"{counts['none']:,}", self._kind.why_none
+            yield f"without {self.kind.name}", f"{counts['none']:,}", self.kind.why_none
         if counts["too new"]:
             yield "too new", f"{counts['too new']:,}", f"{_TOO_NEW}: {self._names('too new')}"
         if counts["unread"]:
             yield "unreadable", f"{counts['unread']:,}", self._unread()
-        for reason in self._files.unlisted[:1]:
-            yield "not listed", f"{len(self._files.unlisted):,}", reason
+        for reason in self.files.unlisted[:1]:
+            yield "not listed", f"{len(self.files.unlisted):,}", reason
         if trouble is not None:
             told = sum(counts[outcome] for outcome in ("none", "too new", "unread"))
-            left = len(self._files.paths) - self._num_known - told
-            yield "no room", f"{left:,}", f"{trouble}; {self._advice()}"
-        elif num_not_kept := counts["not kept"] + self._num_lost:
+            left = len(self.files.paths) - self.num_known - told
+            advice = f"give a larger --max-bytes than {in_bytes(self.cache.max_bytes)}, or free space on the disk"
+            yield "no room", f"{left:,}", f"{trouble}; {advice}"
+        elif num_not_kept := counts["not kept"] + self.num_lost:
             yield "not kept", f"{num_not_kept:,}", _NOT_KEPT
-        if trouble is None and num_done < len(self._files.paths):
-            yield "not done", f"{len(self._files.paths) - num_done:,}"
-        with store_errors(self._cache.path):
-            report = report_of(self._cache.path, reads_records=False)
-        yield "store", in_bytes(report.used_bytes), f"of at most {in_bytes(self._cache.max_bytes)}, in {report.path}"
+        if trouble is None and num_done < len(self.files.paths):
+            yield "not done", f"{len(self.files.paths) - num_done:,}"
+        with store_errors(self.cache.path):
+            report = report_of(self.cache.path, reads_records=False)
+        yield "store", in_bytes(report.used_bytes), f"of at most {in_bytes(self.cache.max_bytes)}, in {report.path}"
 
     def _names(self, outcome: _native.BuildOutcome) -> str:
-        return ", ".join(map(named, self._run.named(outcome)))
+        return ", ".join(map(named, self.run.named(outcome)))
 
     def _unread(self) -> str:
-        return "; ".join(f"{named(path)}: {why_unread(path)}" for path in self._run.named("unread"))
-
-    def _advice(self) -> str:
-        return f"give a larger --max-bytes than {in_bytes(self._cache.max_bytes)}, or free space on the disk"
+        return "; ".join(f"{named(path)}: {why_unread(path)}" for path in self.run.named("unread"))

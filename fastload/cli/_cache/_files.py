@@ -1,25 +1,27 @@
-"""The files that a target names: the images below a folder, or the files of a loader's data set."""
+"""The files that a target names: the images below a folder, or the files of a loader's data set; and runs over them."""
 
 from __future__ import annotations
 
 import os
 import stat
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from torch.utils.data import DataLoader as TorchDataLoader
 
+from fastload._decode_cache._builders import FileAction, FileRun
 from fastload._display._progress import Progress
 from fastload._pillow._decode_image import pil_loader
 from fastload._process._config import MAX_FILE_BYTES
-from fastload.cli._errors import UsageError, one_line
+from fastload._process._exit import ThreadStartError
+from fastload.cli._errors import CommandError, UsageError, one_line
 from fastload.cli._targets import loader_of
 from fastload.sources._file_paths import FilePaths
 from fastload.sources._image_folder import IMG_EXTENSIONS
-from fastload.sources._lowering import LoweredSource, NotLoweredError, lower_dataset
+from fastload.sources._lowering import NotLoweredError, lower_dataset
 
 # Bytes of names, and os.walk: names are kept as the system gives them.
 # ruff: noqa: PTH111, PTH116, PTH118, PTH123
@@ -44,8 +46,7 @@ class TargetFiles:
 def files_of(target: str) -> TargetFiles:
     """Returns the images below a folder, however deep, or the files that a loader's data set reads.
 
-    Raises:
-        UsageError: `target` is neither, has no files, or nobody knows which files it reads.
+    Raises UsageError if `target` is neither, has no files, or nobody knows which files it reads.
     """
     folder = os.path.expanduser(target)
     if Path(folder).is_dir():
@@ -57,7 +58,15 @@ def files_of(target: str) -> TargetFiles:
     if ":" not in target and not target.endswith(".py"):
         raise UsageError(f"{target!r} is neither a folder nor of the form script.py:name or package.module:name")
     loader = loader_of(target)
-    return TargetFiles(FilePaths(_lowered(target, loader)), loader=loader)
+    try:
+        source = lower_dataset(loader.dataset, (pil_loader,))
+    except NotLoweredError as error:
+        raise UsageError(
+            f"which files {target} reads is not known: {error}. Name the folder that they are in instead of the loader"
+        ) from error
+    if len(source) == 0:
+        raise UsageError(f"the data set of {target} is empty")
+    return TargetFiles(FilePaths(source), loader=loader)
 
 
 def why_unread(path: bytes) -> str:
@@ -99,13 +108,19 @@ def _below(root: bytes) -> TargetFiles:
     return TargetFiles(paths, unlisted)
 
 
-def _lowered(target: str, loader: TorchDataLoader[Any]) -> LoweredSource:
+def gone_through(
+    what: str,
+    paths: Sequence[bytes],
+    actions: Sequence[FileAction],
+    must_end: Callable[[], bool] = lambda: False,
+) -> tuple[FileRun, bool]:
+    """Returns a FileRun over the files, whose progress names `what`, and whether Ctrl-C did not interrupt it."""
+    files = FileRun(paths, actions, must_end)
     try:
-        source = lower_dataset(loader.dataset, (pil_loader,))
-    except NotLoweredError as error:
-        raise UsageError(
-            f"which files {target} reads is not known: {error}. Name the folder that they are in instead of the loader"
-        ) from error
-    if len(source) == 0:
-        raise UsageError(f"the data set of {target} is empty")
-    return source
+        with Progress(what, "files", has_rate=True) as progress:
+            files.run(progress.advance)
+    except KeyboardInterrupt:
+        return files, False
+    except ThreadStartError as error:
+        raise CommandError(str(error)) from error
+    return files, True
