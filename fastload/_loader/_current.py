@@ -16,7 +16,6 @@ from fastload._iteration._settings import LoaderSettings
 from fastload._iteration._setup import LoaderArguments, LoaderSetup
 from fastload._iteration.processes._process_group import start_method_of
 from fastload._loader._state import LoaderState
-from fastload._pillow._decode_image import pil_loader
 from fastload._planning._plan import LoaderPlan, guarded, plan_loader
 from fastload._planning._worker_form import WorkerForm, choose_form
 from fastload._process._config import TorchDataLoader
@@ -125,7 +124,7 @@ class CurrentLoader:
         kept = self.kept
         if kept.source is None or not kept.source.is_current():
             kept.source = None  # frees its memory before the next one is made
-            kept.source = lower_dataset(self.loader.dataset, (pil_loader,))
+            kept.source = lower_dataset(self.loader.dataset)
         return kept.source
 
     def images_obstacle(self) -> str | None:

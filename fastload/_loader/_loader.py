@@ -36,14 +36,12 @@ from fastload._loader._resuming import (
 )
 from fastload._loader._state import LoaderState, NextEpoch
 from fastload._loader._steps import StepsIterator
-from fastload._pillow._decode_image import pil_loader
 from fastload._process import _config
 from fastload._process._distributed import warn_of_unsharded
 from fastload._process._processors import num_auto_workers, num_available
 from fastload.samplers._seeded_shuffle import SeededShuffle
 from fastload.samplers._sharded_sampler import ShardedSampler
-from fastload.sources._file_paths import FilePaths
-from fastload.sources._lowering import NotLoweredError, lower_dataset
+from fastload.sources._lowering import FilePaths, NotLoweredError, lower_dataset
 from fastload.transforms._first_steps import NoFirstStepsError
 
 T_co = TypeVar("T_co", covariant=True)
@@ -303,7 +301,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         plan = CurrentLoader(self).plan()
         kind = kinds_of(for_loader(cache, plan.why_no_pixels))[-1]
         try:
-            source = lower_dataset(self.dataset, (pil_loader,))
+            source = lower_dataset(self.dataset)
             first_steps = plan.kept_first_steps() if kind == "pixels" else None
         except NotLoweredError as error:
             raise ValueError(

@@ -13,13 +13,11 @@ from typing import Any
 from torch.utils.data import DataLoader as TorchDataLoader
 
 from fastload._display._progress import Progress
-from fastload._pillow._decode_image import pil_loader
 from fastload._process._config import MAX_FILE_BYTES
 from fastload.cli._errors import UsageError, one_line
 from fastload.cli._targets import loader_of
-from fastload.sources._file_paths import FilePaths
 from fastload.sources._image_folder import IMG_EXTENSIONS
-from fastload.sources._lowering import LoweredSource, NotLoweredError, lower_dataset
+from fastload.sources._lowering import FilePaths, LoweredSource, NotLoweredError, lower_dataset
 
 # Bytes of names, and os.walk: names are kept as the system gives them.
 # ruff: noqa: PTH111, PTH116, PTH118, PTH123
@@ -101,7 +99,7 @@ def _below(root: bytes) -> TargetFiles:
 
 def _lowered(target: str, loader: TorchDataLoader[Any]) -> LoweredSource:
     try:
-        source = lower_dataset(loader.dataset, (pil_loader,))
+        source = lower_dataset(loader.dataset)
     except NotLoweredError as error:
         raise UsageError(
             f"which files {target} reads is not known: {error}. Name the folder that they are in instead of the loader"
