@@ -16,10 +16,9 @@ from fastload._iteration._iterator import EpochIterator
 from fastload._iteration._saved_state import SavedState
 from fastload._iteration._states import order_from
 from fastload._iteration.native._report import SampleReport
-from fastload._loader._arguments import arguments_of
-from fastload._loader._current import CurrentLoader
+from fastload._loader._current import CurrentLoader, arguments_of
 from fastload._loader._iterators import native_plan
-from fastload._planning._native_plans import NativePlan
+from fastload._planning._plan import NativePlan
 from fastload._process._interrupts import append_result, is_interrupt
 from fastload.samplers._draw_numbers import (
     DrawNumbers,

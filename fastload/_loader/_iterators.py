@@ -30,8 +30,7 @@ from fastload._loader._current import CurrentLoader
 from fastload._loader._explanation import explain_loader
 from fastload._loader._resuming import checked_resume_point, requirements_of
 from fastload._pillow import _pillow
-from fastload._planning._native_plans import NativePlan
-from fastload._planning._plan import LoaderPlan
+from fastload._planning._plan import LoaderPlan, NativePlan
 from fastload._planning._verdicts import Mode
 from fastload._quarantine._guard import SampleGuard
 from fastload._quarantine._policy import check_policy

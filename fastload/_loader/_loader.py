@@ -22,7 +22,6 @@ from fastload._iteration._iterator import EpochIterator
 from fastload._iteration._settings import LoaderSettings, check_settings
 from fastload._iteration.native._report import SampleReport
 from fastload._loader._addresses import AddressedBatches, batches_at, sample_at
-from fastload._loader._at_rest import recent_loaders
 from fastload._loader._current import CurrentLoader
 from fastload._loader._explanation import Explanation, describe, explain_loader
 from fastload._loader._iterators import native_plan_of, new_iterator
@@ -34,7 +33,7 @@ from fastload._loader._resuming import (
     state_of,
     take_begun,
 )
-from fastload._loader._state import LoaderState, NextEpoch
+from fastload._loader._state import LoaderState, NextEpoch, recent_loaders
 from fastload._loader._steps import StepsIterator
 from fastload._process import _config
 from fastload._process._distributed import warn_of_unsharded
@@ -286,7 +285,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             if isinstance(iterator, EpochIterator) and iterator.is_native:
                 recent_loaders.begin(kept)
             kept.progress.begin(iterator)
-            kept.epoch += 1
+            kept.progress.epoch += 1
             return iterator
 
     def _get_iterator(self) -> Any:
@@ -334,7 +333,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         """
         if isinstance(epoch, bool) or not isinstance(epoch, int) or epoch < 0:
             raise ValueError(f"epoch must be an int >= 0, got {epoch!r}")
-        self._fastload.epoch = self._fastload.progress.asked_epoch = epoch
+        self._fastload.progress.epoch = self._fastload.progress.asked_epoch = epoch
 
     def real_in(self, step: int) -> int:
         """Returns how many samples of a batch are not repeats; the sampler must be a ShardedSampler.

@@ -124,10 +124,10 @@ class FilePaths(Sequence[bytes]):
 
     def __init__(self, source: LoweredSource) -> None:
         self._table = source.table
-        self._files = None if source.index_map is None else np.unique(source.index_map)
+        self._files = range(len(source.table)) if source.index_map is None else np.unique(source.index_map)
 
     def __len__(self) -> int:
-        return len(self._table if self._files is None else self._files)
+        return len(self._files)
 
     @overload
     def __getitem__(self, index: int) -> bytes: ...
@@ -135,10 +135,8 @@ class FilePaths(Sequence[bytes]):
     def __getitem__(self, index: slice) -> list[bytes]: ...
     def __getitem__(self, index: int | slice) -> bytes | list[bytes]:
         if isinstance(index, slice):
-            return [self[place] for place in range(len(self))[index]]
-        if not 0 <= index < len(self):
-            raise IndexError(f"{index} of {len(self)} files")
-        return self._table.path_bytes(index if self._files is None else int(self._files[index]))
+            return [self._table.path_bytes(int(file)) for file in self._files[index]]
+        return self._table.path_bytes(int(self._files[index]))
 
 
 def lower_dataset(dataset: object) -> LoweredSource:

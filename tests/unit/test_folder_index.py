@@ -483,8 +483,8 @@ def test_memory_that_is_not_sealed_is_not_mapped(small: Path) -> None:
     fd = os.memfd_create("plain", os.MFD_ALLOW_SEALING)
     try:
         os.write(fd, blob)
-        plain = FolderTable.of_file(str(small), fd)
-        sealed = FolderTable.of_file(str(small), plain._descriptor())
+        plain = FolderTable(str(small), _folder_table.contents(fd))
+        sealed = FolderTable(str(small), _folder_table.contents(plain._descriptor()))
         os.truncate(fd, 0)
         with pytest.raises(PermissionError):
             os.truncate(plain._descriptor(), 0)
