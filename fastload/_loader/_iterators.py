@@ -69,12 +69,6 @@ def _check_plan(now: CurrentLoader, plan: LoaderPlan) -> None:
 # ---- native batches ----------------------------------------------------------------------------------------------
 
 
-def native_plan(now: CurrentLoader) -> NativePlan | None:
-    """Returns the engine's plan for the loader as it is now; None if its batches are not native."""
-    plan = now.plan()
-    return native_plan_of(now, plan) if plan.mode is Mode.NATIVE else None
-
-
 def native_plan_of(now: CurrentLoader, plan: LoaderPlan) -> NativePlan:
     """Returns the engine's part of `plan`. Raises RuntimeError if batches are no longer native."""
     if plan.mode is not Mode.NATIVE:
@@ -124,7 +118,7 @@ def _running_engine(now: CurrentLoader, setup: LoaderSetup) -> LoaderEngine:
         max_batches=setup.max_batches,
         max_pixels=_pillow.pillow_info().max_pixels,
         is_native_jpeg_exact=_pillow.native_jpeg_is_exact().is_exact,
-        cache=_native_cache(now, setup.plan),
+        cache=now.kept.cache.native(now.cache_setting(setup.plan), _num_images(now)),
     )
     engine = now.kept.engine
     if engine is None or not engine.can_run(settings):
@@ -150,10 +144,6 @@ def _batch_memory(
     )
     now.kept.staged.add(memory)
     return memory
-
-
-def _native_cache(now: CurrentLoader, plan: LoaderPlan) -> _native.DecodeCache | None:
-    return now.kept.cache.native(now.cache_setting(plan), _num_images(now))
 
 
 def _num_images(now: CurrentLoader) -> int | None:

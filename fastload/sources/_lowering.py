@@ -24,8 +24,7 @@ from fastload._pillow._pillow import open_rgb
 from fastload._process._interrupts import equal_arrays
 from fastload.sources._image_folder import ImageFolder
 from fastload.sources._path_dataset import ImageFiles, PathDataset
-from fastload.sources._path_table import PathTable
-from fastload.sources._sample_table import JoinedTable, ListedTable, SampleTable
+from fastload.sources._sample_table import JoinedTable, ListedTable, PathTable, SampleTable
 
 _NATIVE = (
     "torchvision.datasets.ImageFolder and DatasetFolder, also with your own methods that do not make samples, "

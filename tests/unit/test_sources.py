@@ -17,7 +17,7 @@ from PIL import Image
 from torchvision import datasets, transforms
 
 from fastload.sources import ImageFiles, ImageFolder
-from fastload.sources._path_table import PathTable
+from fastload.sources._sample_table import PathTable
 
 HOSTILE_NAMES: list[str | bytes] = [
     "b/2.jpg",
