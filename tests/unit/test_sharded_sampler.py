@@ -65,7 +65,7 @@ def test_an_interrupt_between_a_batch_and_its_count_costs_neither(monkeypatch: p
     assert isinstance(batches, _own_batches.OwnBatches)
     given: list[Any] = []
     with monkeypatch.context() as patch:
-        patch.setattr(_own_batches.OwnBatches, "_tell", lambda self, reader: None)
+        patch.setattr(_own_batches.OwnBatches, "_tell", lambda self, passed: None)
         batches.give(given)
     assert sampler.state_dict() == sampler.state_at(0, 2)
     batches.give(given)
