@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -45,19 +44,6 @@ def test_samples_waits_and_cpu_time_are_those_of_the_steady_state(clean_folder: 
     assert (result.stats is None) == (name == "torch")
     if result.stats is not None:
         assert result.stats.batches_delivered == result.batches
-
-
-def test_the_loader_is_as_it_was_and_no_thread_is_left(clean_folder: Path) -> None:
-    dataset = ImageFolder(str(clean_folder), recipes.training(48))
-    loader = fastload.DataLoader(dataset, batch_size=4, num_workers=1, persistent_workers=True)
-    iterator = iter(loader)
-    next(iterator)
-    before = threading.active_count()
-    fastload.benchmark(loader, seconds=0.05, warmup_seconds=0.0)
-    assert threading.active_count() == before
-    assert loader._iterator is iterator
-    assert len(list(iterator)) == len(loader) - 1
-    assert loader.stats().batches_delivered == len(loader)
 
 
 def test_a_step_is_slept_and_is_no_wait() -> None:

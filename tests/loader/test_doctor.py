@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import threading
 import time
@@ -87,16 +88,20 @@ def test_the_step_is_that_of_a_loader_in_use_or_of_a_function() -> None:
     assert seen[0].tolist() == [0, 1, 2, 3]
 
 
-def test_the_loader_is_as_it_was_and_no_thread_is_left(clean_folder: Path) -> None:
+@pytest.mark.parametrize(
+    "measure", [fastload.doctor, functools.partial(fastload.benchmark, warmup_seconds=0.0)], ids=["doctor", "benchmark"]
+)
+def test_the_loader_is_as_it_was_and_no_thread_is_left(clean_folder: Path, measure: Any) -> None:
     dataset = ImageFolder(str(clean_folder), recipes.training(48))
     loader = fastload.DataLoader(dataset, batch_size=4, num_workers=1, persistent_workers=True)
     iterator = iter(loader)
     next(iterator)
     before = threading.active_count()
-    fastload.doctor(loader, seconds=0.05)
+    measure(loader, seconds=0.05)
     assert threading.active_count() == before
     assert loader._iterator is iterator
     assert len(list(iterator)) == len(loader) - 1
+    assert loader.stats().batches_delivered == len(loader)
 
 
 @pytest.mark.parametrize(

@@ -53,14 +53,6 @@ def assert_same_samples(source: LoweredSource, dataset: Any, samples: list[tuple
     assert found == samples + samples
 
 
-def test_torchvision_image_folder_is_lowered(folder: datasets.ImageFolder) -> None:
-    source = lower_dataset(folder)
-    assert_same_samples(source, folder, folder.samples)
-    assert source.transform is folder.transform
-    assert source.index_map is None
-    assert source.is_current()
-
-
 def test_own_data_sets_are_lowered(tree: Path) -> None:
     own = ImageFolder(tree, len)
     files = ImageFiles([path for path, _ in own.samples], own.targets, len)
@@ -494,6 +486,9 @@ def test_torchvisions_samples_are_read_in_place(folder: datasets.ImageFolder) ->
     source = lower_dataset(folder)
     assert isinstance(source.table, ListedTable)
     assert_same_samples(source, folder, folder.samples)
+    assert source.transform is folder.transform
+    assert source.index_map is None
+    assert source.is_current()
     assert source.table.labels_of(np.array([9, 0, 3])).tolist() == [folder.targets[index] for index in (9, 0, 3)]
     kept = list(folder.samples)
     folder.samples.clear()
