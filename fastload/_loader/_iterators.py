@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -86,13 +85,15 @@ def _native_iterator(now: CurrentLoader, setup: LoaderSetup) -> EpochIterator:
     make_repairs = None
     if setup.quarantine is not None:
         make_repairs = functools.partial(BatchRepairs, setup.quarantine, setup.candidates)
+    # The plan is made after the sampler was asked: a user's sampler may change the data set.
+    keeps_data = type(now.loader.batch_sampler) is BatchSampler
     before = now.kept.engine
     engine = _running_engine(now, setup)
     try:
         maker = NativeMaker(
             setup,
             engine,
-            make_plan=_plan_maker(now, setup.plan),
+            make_plan=lambda: native_plan_of(now, setup.plan if keeps_data else now.plan()),
             init_workers=init_workers,
             make_memory=functools.partial(_batch_memory, now, setup, engine),
             make_repairs=make_repairs,
@@ -102,13 +103,6 @@ def _native_iterator(now: CurrentLoader, setup: LoaderSetup) -> EpochIterator:
         if engine is not before:
             engine.close()  # nothing uses its threads
         raise
-
-
-def _plan_maker(now: CurrentLoader, plan: LoaderPlan) -> Callable[[], NativePlan]:
-    """Returns a function that makes the plan after the sampler was asked: a user's sampler may change the data set."""
-    if type(now.loader.batch_sampler) is BatchSampler:
-        return lambda: native_plan_of(now, plan)
-    return lambda: native_plan_of(now, now.plan())
 
 
 def _running_engine(now: CurrentLoader, setup: LoaderSetup) -> LoaderEngine:
