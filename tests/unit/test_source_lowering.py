@@ -183,7 +183,7 @@ def test_a_changed_concatenation_is_not_current(tree: Path, mutate: Callable[[An
     assert not behind_subset.is_current()
 
 
-def test_own_loaders_are_recognised_by_identity(tree: Path) -> None:
+def test_fastloads_own_loader_is_recognised_by_identity(tree: Path) -> None:
     dataset = datasets.DatasetFolder(tree, pil_loader, (".png",))
     source = lower_dataset(dataset)
     assert_same_samples(source, dataset, dataset.samples)
@@ -282,7 +282,6 @@ def with_target(folder: datasets.ImageFolder, target_transform: Callable[[int], 
             lambda f: datasets.DatasetFolder(f.root, Image.open, (".png",)),
             "DatasetFolder has its own loader",
         ),
-        (lambda f: datasets.ImageFolder(f.root, loader=pil_loader), "ImageFolder has its own loader"),
         (lambda f: Subset(f, [0, 10]), "Subset.indices: list index out of range: 10 with 10 samples"),
         (lambda f: Subset(f, [0, True]), "Subset.indices holds a bool"),
         (lambda f: Subset(f, ["0"]), "Subset.indices holds a str"),  # type: ignore[list-item]
