@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fastload._planning._native_plans import NativePlan
+from fastload._planning._plan import NativePlan
 from fastload._process._interrupts import is_interrupt
 from fastload.samplers._resting import describe_sampler, sharded_of
 from fastload.sources._lowering import LoweredSource

@@ -16,10 +16,10 @@ from fastload._iteration._iterator import EpochIterator
 from fastload._iteration._saved_state import SavedState
 from fastload._iteration._states import order_from
 from fastload._iteration.native._report import SampleReport
-from fastload._loader._arguments import arguments_of
-from fastload._loader._current import CurrentLoader
-from fastload._loader._iterators import native_plan
-from fastload._planning._native_plans import NativePlan
+from fastload._loader._current import CurrentLoader, arguments_of
+from fastload._loader._iterators import native_plan_of
+from fastload._planning._plan import NativePlan
+from fastload._planning._verdicts import Mode
 from fastload._process._interrupts import append_result, is_interrupt
 from fastload.samplers._draw_numbers import (
     DrawNumbers,
@@ -125,7 +125,8 @@ def _batches_of_epoch(now: CurrentLoader, kind: Kind, epoch: int, step: int, sto
 def _batches_of_state(
     now: CurrentLoader, kind: Kind, state: dict[str, Any], step: int | None, stop: int | None
 ) -> AddressedBatches:
-    detached, position = _checked_detached_at(now, kind, state)
+    detached, saved = _checked_detached_at(now, kind, state)
+    position = saved.position
     step, stop = _range_of(
         position if step is None else step, stop, position, len(CurrentLoader(detached).index_sampler)
     )
@@ -214,17 +215,16 @@ def _number_in_epoch(now: CurrentLoader, index: int, epoch: int, step: int | Non
 def _sample_of_state(
     now: CurrentLoader, kind: Kind, index: int, state: dict[str, Any], step: int | None
 ) -> tuple[Any, SampleReport]:
-    detached, position = _checked_detached_at(now, kind, state)
+    detached, saved = _checked_detached_at(now, kind, state)
     _check_int("index", index, 0, _num_samples(now))
-    saved = _saved_in(detached)
     if saved.moment != "in an epoch":
         raise ValueError(
             f"the state is from before the start of epoch {saved.epoch}, which draws its seeds: pass a state from "
             "within that epoch, which state_dict() returns after iter()"
         )
     if step is None:
-        step = _step_of(detached, index)
-    _check_step(step, position, len(CurrentLoader(detached).index_sampler))
+        step = _step_of(detached, saved, index)
+    _check_step(step, saved.position, len(CurrentLoader(detached).index_sampler))
     with torch.random.fork_rng(devices=()):  # without workers, batches draw from the program's generator
         iterator: Any = iter(_batches_of_state(now, kind, state, step, step + 1))
         try:
@@ -243,9 +243,8 @@ def _sample_of_state(
     raise ValueError(_not_in_batch(index, step, saved.epoch))
 
 
-def _step_of(detached: Any, index: int) -> int:
+def _step_of(detached: Any, saved: SavedState, index: int) -> int:
     """Returns the number of the first batch that has a sample, from the position of the state in `detached` on."""
-    saved = _saved_in(detached)
     current = CurrentLoader(detached)
     order = order_from(saved, current.index_sampler, current.arguments.max_batches, takes_keys=False)
     order.begin(None)
@@ -290,10 +289,10 @@ def _check_seeded(now: CurrentLoader, what: str) -> None:
 
 def _native_plan_of(now: CurrentLoader, what: str) -> NativePlan:
     """Returns the native plan; raises ValueError, which says that `what` needs it, if there is none."""
-    plan: NativePlan | None = native_plan(now)
-    if plan is None:
+    plan = now.plan()
+    if plan.mode is not Mode.NATIVE:
         raise ValueError(f"{what} cannot be made again: batches are not native; explain() says why, and what to change")
-    return plan
+    return native_plan_of(now, plan)
 
 
 def _sampler_of_epoch(now: CurrentLoader, epoch: int) -> Any:
@@ -385,8 +384,8 @@ def _detached_at(now: CurrentLoader, kind: Kind, state: dict[str, Any], **change
     return detached
 
 
-def _checked_detached_at(now: CurrentLoader, kind: Kind, state: dict[str, Any]) -> tuple[Any, int]:
-    """Returns a detached loader at a state, and the position.
+def _checked_detached_at(now: CurrentLoader, kind: Kind, state: dict[str, Any]) -> tuple[Any, SavedState]:
+    """Returns a detached loader at a state, and the state as it was read.
 
     Raises:
         ValueError: The batches are not native, or the sampler cannot give an epoch while another one runs.
@@ -396,7 +395,7 @@ def _checked_detached_at(now: CurrentLoader, kind: Kind, state: dict[str, Any]) 
         name = type(now.index_sampler).__name__
         raise ValueError(f"the epoch of a state cannot be made again while a {name} gives another one. {_ORDERED}")
     detached = _detached_at(now, kind, state)
-    return detached, _saved_in(detached).position
+    return detached, _saved_in(detached)
 
 
 def _saved_in(detached: Any) -> SavedState:

@@ -6,8 +6,7 @@ import copy
 import dataclasses
 from typing import Any
 
-from fastload._loader._arguments import arguments_of
-from fastload._loader._current import CurrentLoader
+from fastload._loader._current import CurrentLoader, arguments_of
 from fastload._loader._explanation import describe
 from fastload._loader._loader import DataLoader
 from fastload._process._config import TorchDataLoader

@@ -1,9 +1,12 @@
-"""A loader with its current attributes."""
+"""A loader with its current attributes, and the arguments that make another one."""
 
 from __future__ import annotations
 
+import copy
 import functools
 from typing import Any
+
+from torch.utils.data import IterableDataset
 
 from fastload._decode_cache._cache import for_loader
 from fastload._decode_cache._loader_cache import CacheSetting
@@ -16,16 +19,16 @@ from fastload._iteration._settings import LoaderSettings
 from fastload._iteration._setup import LoaderArguments, LoaderSetup
 from fastload._iteration.processes._process_group import start_method_of
 from fastload._loader._state import LoaderState
-from fastload._pillow._decode_image import pil_loader
 from fastload._planning._plan import LoaderPlan, guarded, plan_loader
 from fastload._planning._worker_form import WorkerForm, choose_form
-from fastload._process._config import TorchDataLoader
+from fastload._process._config import TorchDataLoader, torch_loader_has
 from fastload._process._distributed import rank_and_world_size
 from fastload._quarantine._quarantine import Quarantine
 from fastload._quarantine._substitutes import Candidates, candidates_of
 from fastload._workers._data_pipes import is_data_pipe
 from fastload._workers._gpu_objects import gpu_object
 from fastload._workers._user_code import NAMES, UserCode
+from fastload.samplers._seeded_shuffle import SeededShuffle
 from fastload.sources._lowering import LoweredSource, lower_dataset
 
 
@@ -125,7 +128,7 @@ class CurrentLoader:
         kept = self.kept
         if kept.source is None or not kept.source.is_current():
             kept.source = None  # frees its memory before the next one is made
-            kept.source = lower_dataset(self.loader.dataset, (pil_loader,))
+            kept.source = lower_dataset(self.loader.dataset)
         return kept.source
 
     def images_obstacle(self) -> str | None:
@@ -161,3 +164,26 @@ class CurrentLoader:
             tell_end=self.kept.cache.end_epoch,
             raise_warnings=self.kept.workers.warnings.raise_all,
         )
+
+
+def arguments_of(loader: TorchDataLoader[Any]) -> dict[str, Any]:
+    """Returns the arguments that torch's class has, from the attributes of a loader."""
+    arguments: dict[str, Any] = {
+        name: getattr(loader, name)
+        for name in (
+            *("dataset", "num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn", "generator"),
+            *("persistent_workers", "pin_memory_device"),
+        )
+    }
+    if loader.num_workers > 0:
+        arguments["prefetch_factor"] = loader.prefetch_factor
+        arguments["multiprocessing_context"] = loader.multiprocessing_context
+    if torch_loader_has("in_order"):
+        arguments["in_order"] = loader.in_order
+    if loader.batch_size is None and loader.batch_sampler is not None:
+        return {**arguments, "batch_sampler": loader.batch_sampler}
+    arguments |= {"batch_size": loader.batch_size, "drop_last": loader.drop_last}
+    if not isinstance(loader.dataset, IterableDataset):
+        is_counted = isinstance(loader.sampler, SeededShuffle)  # a copy, because each loader sets its epoch
+        arguments["sampler"] = copy.copy(loader.sampler) if is_counted else loader.sampler
+    return arguments

@@ -41,10 +41,6 @@ class ExplanationRow(NamedTuple):
     reason: str | None
     is_native: bool | None
 
-    @property
-    def _outcome(self) -> str:
-        return "native" if self.is_native else self.reason or ""
-
 
 class Explanation(str):
     """The text of explain(): a str, with the same content as fields.
@@ -90,7 +86,7 @@ class Explanation(str):
         printer.text(str(self))
 
     def _repr_html_(self) -> str:
-        cells = [(row.stage, row.what, row._outcome) for row in self.rows]
+        cells = [(row.stage, row.what, "native" if row.is_native else row.reason or "") for row in self.rows]
         return Table(self.verdict, cells, head=("stage", "what", "native, or why not")).html()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -30,8 +29,7 @@ from fastload._loader._current import CurrentLoader
 from fastload._loader._explanation import explain_loader
 from fastload._loader._resuming import checked_resume_point, requirements_of
 from fastload._pillow import _pillow
-from fastload._planning._native_plans import NativePlan
-from fastload._planning._plan import LoaderPlan
+from fastload._planning._plan import LoaderPlan, NativePlan
 from fastload._planning._verdicts import Mode
 from fastload._quarantine._guard import SampleGuard
 from fastload._quarantine._policy import check_policy
@@ -70,12 +68,6 @@ def _check_plan(now: CurrentLoader, plan: LoaderPlan) -> None:
 # ---- native batches ----------------------------------------------------------------------------------------------
 
 
-def native_plan(now: CurrentLoader) -> NativePlan | None:
-    """Returns the engine's plan for the loader as it is now; None if its batches are not native."""
-    plan = now.plan()
-    return native_plan_of(now, plan) if plan.mode is Mode.NATIVE else None
-
-
 def native_plan_of(now: CurrentLoader, plan: LoaderPlan) -> NativePlan:
     """Returns the engine's part of `plan`. Raises RuntimeError if batches are no longer native."""
     if plan.mode is not Mode.NATIVE:
@@ -93,13 +85,15 @@ def _native_iterator(now: CurrentLoader, setup: LoaderSetup) -> EpochIterator:
     make_repairs = None
     if setup.quarantine is not None:
         make_repairs = functools.partial(BatchRepairs, setup.quarantine, setup.candidates)
+    # The plan is made after the sampler was asked: a user's sampler may change the data set.
+    keeps_data = type(now.loader.batch_sampler) is BatchSampler
     before = now.kept.engine
     engine = _running_engine(now, setup)
     try:
         maker = NativeMaker(
             setup,
             engine,
-            make_plan=_plan_maker(now, setup.plan),
+            make_plan=lambda: native_plan_of(now, setup.plan if keeps_data else now.plan()),
             init_workers=init_workers,
             make_memory=functools.partial(_batch_memory, now, setup, engine),
             make_repairs=make_repairs,
@@ -111,13 +105,6 @@ def _native_iterator(now: CurrentLoader, setup: LoaderSetup) -> EpochIterator:
         raise
 
 
-def _plan_maker(now: CurrentLoader, plan: LoaderPlan) -> Callable[[], NativePlan]:
-    """Returns a function that makes the plan after the sampler was asked: a user's sampler may change the data set."""
-    if type(now.loader.batch_sampler) is BatchSampler:
-        return lambda: native_plan_of(now, plan)
-    return lambda: native_plan_of(now, now.plan())
-
-
 def _running_engine(now: CurrentLoader, setup: LoaderSetup) -> LoaderEngine:
     """Returns the loader's engine; starts a new one if there is none, it has ended, or it has other settings."""
     settings = EngineSettings(
@@ -125,7 +112,7 @@ def _running_engine(now: CurrentLoader, setup: LoaderSetup) -> LoaderEngine:
         max_batches=setup.max_batches,
         max_pixels=_pillow.pillow_info().max_pixels,
         is_native_jpeg_exact=_pillow.native_jpeg_is_exact().is_exact,
-        cache=_native_cache(now, setup.plan),
+        cache=now.kept.cache.native(now.cache_setting(setup.plan), _num_images(now)),
     )
     engine = now.kept.engine
     if engine is None or not engine.can_run(settings):
@@ -151,10 +138,6 @@ def _batch_memory(
     )
     now.kept.staged.add(memory)
     return memory
-
-
-def _native_cache(now: CurrentLoader, plan: LoaderPlan) -> _native.DecodeCache | None:
-    return now.kept.cache.native(now.cache_setting(plan), _num_images(now))
 
 
 def _num_images(now: CurrentLoader) -> int | None:

@@ -22,11 +22,9 @@ from fastload._iteration._iterator import EpochIterator
 from fastload._iteration._settings import LoaderSettings, check_settings
 from fastload._iteration.native._report import SampleReport
 from fastload._loader._addresses import AddressedBatches, batches_at, sample_at
-from fastload._loader._at_rest import recent_loaders
 from fastload._loader._current import CurrentLoader
 from fastload._loader._explanation import Explanation, describe, explain_loader
 from fastload._loader._iterators import native_plan_of, new_iterator
-from fastload._loader._removed_arguments import refuses_removed
 from fastload._loader._resuming import (
     follow_sampler,
     load_state,
@@ -34,16 +32,14 @@ from fastload._loader._resuming import (
     state_of,
     take_begun,
 )
-from fastload._loader._state import LoaderState, NextEpoch
+from fastload._loader._state import LoaderState, NextEpoch, recent_loaders
 from fastload._loader._steps import StepsIterator
-from fastload._pillow._decode_image import pil_loader
 from fastload._process import _config
 from fastload._process._distributed import warn_of_unsharded
 from fastload._process._processors import num_auto_workers, num_available
 from fastload.samplers._seeded_shuffle import SeededShuffle
 from fastload.samplers._sharded_sampler import ShardedSampler
-from fastload.sources._file_paths import FilePaths
-from fastload.sources._lowering import NotLoweredError, lower_dataset
+from fastload.sources._lowering import FilePaths, NotLoweredError, lower_dataset
 from fastload.transforms._first_steps import NoFirstStepsError
 
 T_co = TypeVar("T_co", covariant=True)
@@ -130,7 +126,6 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     cache: CacheSetting
     epoch = NextEpoch()
 
-    @refuses_removed
     def __init__(
         self,
         dataset: Dataset[T_co],
@@ -288,7 +283,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             if isinstance(iterator, EpochIterator) and iterator.is_native:
                 recent_loaders.begin(kept)
             kept.progress.begin(iterator)
-            kept.epoch += 1
+            kept.progress.epoch += 1
             return iterator
 
     def _get_iterator(self) -> Any:
@@ -303,7 +298,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         plan = CurrentLoader(self).plan()
         kind = kinds_of(for_loader(cache, plan.why_no_pixels))[-1]
         try:
-            source = lower_dataset(self.dataset, (pil_loader,))
+            source = lower_dataset(self.dataset)
             first_steps = plan.kept_first_steps() if kind == "pixels" else None
         except NotLoweredError as error:
             raise ValueError(
@@ -336,7 +331,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         """
         if isinstance(epoch, bool) or not isinstance(epoch, int) or epoch < 0:
             raise ValueError(f"epoch must be an int >= 0, got {epoch!r}")
-        self._fastload.epoch = self._fastload.progress.asked_epoch = epoch
+        self._fastload.progress.epoch = self._fastload.progress.asked_epoch = epoch
 
     def real_in(self, step: int) -> int:
         """Returns how many samples of a batch are not repeats; the sampler must be a ShardedSampler.

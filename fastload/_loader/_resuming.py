@@ -25,8 +25,7 @@ from fastload._loader._saved_checks import (
     checked_against,
     copied,
 )
-from fastload._planning._native_plans import NativePlan
-from fastload._planning._plan import LoaderPlan
+from fastload._planning._plan import LoaderPlan, NativePlan
 from fastload._planning._verdicts import Mode
 from fastload._planning._worker_form import WorkerForm
 from fastload._process._distributed import rank_and_world_size
@@ -131,7 +130,7 @@ def _not_begun_dict(now: CurrentLoader) -> dict[str, Any]:
     if not is_plain or now.loader.generator is not None:
         return state_not_begun(now.arguments).as_dict()
     kept = now.kept
-    key = kept.epoch, rank_and_world_size()
+    key = kept.progress.epoch, rank_and_world_size()
     if kept.state_at_rest is None or kept.state_at_rest[0] != key:
         # It contains only dicts, lists, str, int and None. Evaluating the literal takes a third of the time of a copy.
         kept.state_at_rest = key, compile(repr(state_not_begun(now.arguments).as_dict()), "<state>", "eval")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import threading
+import weakref
 from types import CodeType
 from typing import Any
 
@@ -22,6 +23,9 @@ from fastload._process._exit import LiveObjects
 from fastload._process._waits import WaitHistogram
 from fastload._quarantine._quarantine import Quarantine
 from fastload.sources._lowering import LoweredSource
+
+# Enough for training and validation data, and two more loaders that are used in turns with them.
+MOST_AT_REST = 4
 
 
 class LoaderState:
@@ -71,7 +75,7 @@ class LoaderState:
 
     def with_settings(self, settings: LoaderSettings) -> LoaderState:
         """Returns the state for a copy of the loader: these settings and the epoch, and nothing else."""
-        return LoaderState(settings, self.epoch, is_plain=self._is_plain)
+        return LoaderState(settings, self.progress.epoch, is_plain=self._is_plain)
 
     def settings_of(self, loader: object) -> LoaderSettings:
         """Returns the current settings: the loader's attributes, which may have been changed since construction.
@@ -81,15 +85,6 @@ class LoaderState:
         if not self._is_plain:
             return self.settings
         return LoaderSettings(**{name: getattr(loader, name) for name in vars(self.settings)})
-
-    @property
-    def epoch(self) -> int:
-        """The epoch of the next iteration."""
-        return self.progress.epoch
-
-    @epoch.setter
-    def epoch(self, epoch: int) -> None:
-        self.progress.epoch = epoch
 
     @property
     def engine(self) -> LoaderEngine | None:
@@ -143,11 +138,36 @@ class LoaderState:
         return self._turn
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return functools.partial(LoaderState, is_plain=self._is_plain), (self.settings, self.epoch)
+        return functools.partial(LoaderState, is_plain=self._is_plain), (self.settings, self.progress.epoch)
 
 
 class NextEpoch:
     """The attribute `epoch` of a loader. A program or a derived class may set an attribute of that name instead."""
 
     def __get__(self, loader: object, owner: type | None = None) -> Any:
-        return self if loader is None else LoaderState.of(loader).epoch
+        return self if loader is None else LoaderState.of(loader).progress.epoch
+
+
+class RecentLoaders:
+    """Native loaders, ordered by the start of their last epoch. Thread-safe without a lock, like LiveObjects.
+
+    If every loader kept its threads and memory, its next epoch would start at once. But a program may have hundreds of
+    loaders, one for each client in federated learning or each task of a benchmark. So only the most recently used idle
+    loaders keep them.
+    """
+
+    def __init__(self) -> None:
+        self._states: dict[int, weakref.ref[LoaderState]] = {}  # the oldest first
+
+    def begin(self, state: LoaderState) -> None:
+        """Notes that an epoch of that loader has begun; older idle loaders release their threads and memory."""
+        states, number = self._states, id(state)
+        states.pop(number, None)
+        states[number] = weakref.ref(state, functools.partial(states.pop, number))  # Note [drops]
+        for reference in list(states.values())[:-MOST_AT_REST]:
+            one = reference()
+            if one is not None:
+                one.end_engine()
+
+
+recent_loaders = RecentLoaders()

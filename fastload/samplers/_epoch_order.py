@@ -20,8 +20,7 @@ from typing import Any
 from fastload._process._interrupts import append_result
 from fastload._resume._generators import ProgramReplay, ProgramStates
 from fastload.samplers._draw_numbers import DrawNumbers, Numbers, numbers_of, size_of
-from fastload.samplers._lowering import IndexBatches, lower_batch_sampler
-from fastload.samplers._own_batches import draws_order
+from fastload.samplers._own_batches import OwnBatches, draws_order
 from fastload.samplers._resting import (
     epoch_holder,
     generators_of,
@@ -32,7 +31,7 @@ from fastload.samplers._resting import (
     set_generators,
     sharded_of,
 )
-from fastload.samplers._sampled import Sampled, SampledLists, sampled_keys
+from fastload.samplers._sampled import Sampled, begin_pass
 from fastload.samplers._saved_sampler import SavedSampler
 
 # No loader has more batches in flight.
@@ -51,7 +50,7 @@ class EpochOrder:
         position: Number of its batches that were handed out.
         loaded: The state that a stateful sampler has to load, or none.
         takes_keys: Whether the sampler's items are left unchanged, as keys of the data set; else give() converts them
-            like IndexBatches.
+            to arrays.
     """
 
     def __init__(
@@ -75,7 +74,7 @@ class EpochOrder:
         self._epoch: int | None = None  # set when the sampler is asked for the first batch
         self._has_drawn = False
         self._is_empty = True  # no batch was given
-        self._batches: IndexBatches | Sampled | SampledLists | None = None
+        self._batches: OwnBatches | Sampled | None = None
         self._numbers: tuple[DrawNumbers | None] | None = None  # set on the first use
         # For a stateful sampler: its states after the last batches, and the batch that is given next.
         self._own_states: deque[Any] = deque(maxlen=int(depth) + 2)
@@ -138,26 +137,20 @@ class EpochOrder:
     def begin(self, begun: Iterator[Any] | None) -> None:
         """Asks for the iterator, or takes `begun`, and skips the batches that were handed out."""
         with self.asking():
-            if self._saved is None:
-                self._batches = self._lowered(begun)
-            elif draws_order(self._batch_sampler) is not None:
-                self._batches = self._lowered(begun)
-                own = self._batches.own
-                assert own is not None, "torch's own"
-                own.skip(self._position, self._saved.seed)
-            else:
-                items = iter(self._batch_sampler) if begun is None else begun
-                self._batches = self._lowered(self._rest_of(items, self._saved), self._position)
+            saved, num_passed = self._saved, 0
+            is_random_or_fixed = draws_order(self._batch_sampler) is not None
+            if saved is not None and not is_random_or_fixed:
+                begun = self._rest_of(iter(self._batch_sampler) if begun is None else begun, saved)
+                num_passed = self._position
+            self._batches = begin_pass(self._batch_sampler, begun, num_passed, takes_keys=self._takes_keys)
+            if saved is not None and is_random_or_fixed:
+                assert self._batches.own is not None, "torch's own"
+                self._batches.own.skip(self._position, saved.seed)
 
     def look_again(self) -> None:
         """Takes the state that a stateful sampler has now, before anything is asked for."""
         if self.kind == "stateful":
             self._own_states[-1] = own_state(self._batch_sampler)
-
-    def _lowered(self, begun: Iterator[Any] | None, num_passed: int = 0) -> IndexBatches | Sampled | SampledLists:
-        if self._takes_keys:
-            return sampled_keys(self._batch_sampler, begun, num_passed)
-        return lower_batch_sampler(self._batch_sampler, begun, num_passed)
 
     def _rest_of(self, items: Iterator[Any], saved: SavedSampler) -> Iterator[Any]:
         """Returns the batches after the position, and asks again for the ones that the saved epoch had asked for."""
@@ -195,7 +188,8 @@ class EpochOrder:
 
     def item(self, given: Any) -> Any:
         """Returns what the sampler gave, of what give() appended: index batches are that themselves."""
-        return self._batches.item(given) if isinstance(self._batches, (Sampled, SampledLists)) else given
+        is_list = self._takes_keys and self._batches is not None and self._batches.own is not None
+        return given.tolist() if is_list else given
 
     def draw_numbers(self, count: int) -> Numbers | None:
         """Returns the draw numbers of the `count` samples that give() appended last; None if they have none."""

@@ -39,20 +39,16 @@ def index_array(batch: Iterable[Any]) -> IndexBatch:
         batch = batch.numpy(force=True)
     if isinstance(batch, np.ndarray) and batch.ndim == 1 and batch.dtype.kind == "i":
         return batch.astype(np.int64)
-    indices = _as_list(batch)
+    try:
+        indices = list(batch)
+    except TypeError as error:
+        raise IndexTypeError(str(error)) from None
     if not set(map(type, indices)) - {int}:
         try:
             return np.fromiter(indices, dtype=np.int64, count=len(indices))
         except OverflowError:
             pass
     return _checked_one_by_one(indices)
-
-
-def _as_list(batch: Iterable[Any]) -> list[Any]:
-    try:
-        return list(batch)
-    except TypeError as error:
-        raise IndexTypeError(str(error)) from None
 
 
 def _checked_one_by_one(values: list[Any]) -> IndexBatch:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -23,12 +23,13 @@ from torch.utils.data import sampler as torch_samplers
 from fastload._process._interrupts import append_result
 from fastload.samplers._index_array import BadIndicesError, IndexBatch
 from fastload.samplers._seeded_shuffle import SeededShuffle, sharded_in
-from fastload.samplers._sharded_sampler import ShardedSampler
+from fastload.samplers._sharded_sampler import Pass, ShardedSampler
 
 # Number of indices in order that are made at once: one small batch at a time would cost more than the batch.
 _RANGE_PIECE = 4096
 # Number of indices that RandomSampler draws in one call with replacement.
 _DRAWS_PER_CALL = 32
+_SHARDED = (ShardedSampler, SeededShuffle)
 
 
 def own_batches(batch_sampler: Any) -> OwnBatches | None:
@@ -37,18 +38,17 @@ def own_batches(batch_sampler: Any) -> OwnBatches | None:
         return None
     sampler = batch_sampler.sampler
     if is_torchs_own(sampler, SequentialSampler):
-        return OwnBatches(batch_sampler, lambda _: _Range(sampler))
+        return OwnBatches(batch_sampler, lambda _: _in_order(sampler))
     if is_torchs_own(sampler, RandomSampler) and _draws_as_this_torch():
-        return OwnBatches(batch_sampler, functools.partial(_random_source, sampler))
-    if type(sampler) in (ShardedSampler, SeededShuffle):
-        return ShardedBatches(batch_sampler, functools.partial(_sharded_source, sampler))
+        return OwnBatches(batch_sampler, functools.partial(_random, sampler))
+    if type(sampler) in _SHARDED:
+        return OwnBatches(batch_sampler, functools.partial(_sharded, sampler))
     return None
 
 
 def draws_order(batch_sampler: Any) -> bool | None:
     """Returns whether torch's own sampler draws the order of an epoch, all at once; None for any other sampler."""
-    own = own_batches(batch_sampler)
-    if own is None or isinstance(own, ShardedBatches):
+    if own_batches(batch_sampler) is None or type(batch_sampler.sampler) in _SHARDED:
         return None
     return type(batch_sampler.sampler) is RandomSampler
 
@@ -78,78 +78,34 @@ def is_torchs_own(sampler: Any, kind: type) -> bool:
 _Draw = Callable[[], torch.Tensor]
 
 
-class _IndexSource(Protocol):
+class _Source(NamedTuple):
     """Indices in pieces, drawn on demand.
 
     Attributes:
         num_samples: Number of indices; the last piece may have more.
+        draw_after: Takes the number of indices that were drawn and the number of those wanted next; returns a function
+            that draws the next piece, or None at the end. The piece may have any length, but is drawn with no more of
+            torch's calls than the wanted indices need.
+        passed: The iteration over a ShardedSampler, which counts the batches; None for any other sampler.
     """
 
     num_samples: int
-
-    def draw_after(self, num_drawn: int, wanted: int) -> _Draw | None:
-        """Returns a function that draws the piece after the first `num_drawn` indices; None at the end.
-
-        The piece may have any length, but is drawn with no more of torch's calls than `wanted` indices need.
-        """
+    draw_after: Callable[[int, int], _Draw | None]
+    passed: Pass | None = None
 
 
-class _Range:
-    """The indices of a SequentialSampler."""
+def _in_order(sampler: SequentialSampler) -> _Source:
+    """Returns the indices of a SequentialSampler."""
+    num_samples = len(sampler.data_source)
 
-    def __init__(self, sampler: SequentialSampler) -> None:
-        self.num_samples = len(sampler.data_source)
-
-    def draw_after(self, num_drawn: int, wanted: int) -> _Draw | None:
-        stop = min(num_drawn + max(wanted, _RANGE_PIECE), self.num_samples)
+    def draw_after(num_drawn: int, wanted: int) -> _Draw | None:
+        stop = min(num_drawn + max(wanted, _RANGE_PIECE), num_samples)
         return functools.partial(torch.arange, num_drawn, stop, device="cpu") if num_drawn < stop else None
 
-
-class _Permutations:
-    """The indices of a RandomSampler without replacement: whole permutations, and one that is used in part."""
-
-    def __init__(self, sampler: RandomSampler, generator: torch.Generator) -> None:
-        self.num_samples = sampler.num_samples
-        self._length = len(sampler.data_source)
-        self._num_indices = (sampler.num_samples // self._length + 1) * self._length
-        self._draw = functools.partial(torch.randperm, self._length, generator=generator)
-
-    def draw_after(self, num_drawn: int, wanted: int) -> _Draw | None:
-        return self._draw if num_drawn < self._num_indices else None
+    return _Source(num_samples, draw_after)
 
 
-class _Draws:
-    """The indices of a RandomSampler with replacement.
-
-    One call stands for several of torch's, because the CPU generator draws the numbers one after the other.
-    """
-
-    def __init__(self, sampler: RandomSampler, generator: torch.Generator) -> None:
-        self.num_samples = sampler.num_samples
-        self._draw = functools.partial(
-            torch.randint, high=len(sampler.data_source), dtype=torch.int64, generator=generator
-        )
-
-    def draw_after(self, num_drawn: int, wanted: int) -> _Draw | None:
-        whole_calls = -(-wanted // _DRAWS_PER_CALL) * _DRAWS_PER_CALL
-        count = min(whole_calls, self.num_samples - num_drawn)
-        return functools.partial(self._draw, size=(count,)) if count > 0 else None
-
-
-class _Sharded:
-    """The indices of a ShardedSampler. `begun` keeps where the iteration begins."""
-
-    def __init__(self, sampler: ShardedSampler, begun: list[Any]) -> None:
-        self._shards, self.passed = sampler._begin(begun)
-        num_steps = self._shards.num_steps(self.passed.begun.position)
-        self.num_samples = sys.maxsize if self._shards.infinite else num_steps
-
-    def draw_after(self, num_drawn: int, wanted: int) -> _Draw | None:
-        piece = self._shards.piece(self.passed.begun, num_drawn, max(wanted, _RANGE_PIECE))
-        return functools.partial(torch.from_numpy, piece) if len(piece) else None
-
-
-def _random_source(sampler: RandomSampler, seeds: list[torch.Tensor]) -> _IndexSource:
+def _random(sampler: RandomSampler, seeds: list[torch.Tensor]) -> _Source:
     """Returns the indices of a RandomSampler. A seed that is drawn for it is kept in `seeds`."""
     generator: torch.Generator | None = sampler.generator
     if generator is None:
@@ -157,11 +113,37 @@ def _random_source(sampler: RandomSampler, seeds: list[torch.Tensor]) -> _IndexS
             append_result(seeds, torch.empty((), dtype=torch.int64).random_)
         generator = torch.Generator()
         generator.manual_seed(int(seeds[0].item()))
-    return _source_of(sampler, generator)
+    return _drawn(sampler, generator)
 
 
-def _source_of(sampler: RandomSampler, generator: torch.Generator) -> _IndexSource:
-    return (_Draws if sampler.replacement else _Permutations)(sampler, generator)
+def _drawn(sampler: RandomSampler, generator: torch.Generator) -> _Source:
+    num_samples, length = sampler.num_samples, len(sampler.data_source)
+    if not sampler.replacement:  # whole permutations, and one that is used in part
+        num_indices = (num_samples // length + 1) * length
+        permute = functools.partial(torch.randperm, length, generator=generator)
+        return _Source(num_samples, lambda num_drawn, _: permute if num_drawn < num_indices else None)
+
+    def draw_after(num_drawn: int, wanted: int) -> _Draw | None:
+        # One call stands for several of torch's, because the CPU generator draws the numbers one after the other.
+        whole_calls = -(-wanted // _DRAWS_PER_CALL) * _DRAWS_PER_CALL
+        count = min(whole_calls, num_samples - num_drawn)
+        draw = functools.partial(torch.randint, length, (count,), dtype=torch.int64, generator=generator)
+        return draw if count > 0 else None
+
+    return _Source(num_samples, draw_after)
+
+
+def _sharded(sampler: Any, begun: list[Any]) -> _Source:
+    """Returns the indices of a ShardedSampler or SeededShuffle. `begun` keeps where the iteration begins."""
+    sharded = sharded_in(sampler)
+    assert sharded is not None, "it is one, or has one"
+    shards, passed = sharded._begin(begun)
+
+    def draw_after(num_drawn: int, wanted: int) -> _Draw | None:
+        piece = shards.piece(passed.begun, num_drawn, max(wanted, _RANGE_PIECE))
+        return functools.partial(torch.from_numpy, piece) if len(piece) else None
+
+    return _Source(sys.maxsize if shards.infinite else shards.num_steps(passed.begun.position), draw_after, passed)
 
 
 class _Reader:
@@ -173,7 +155,7 @@ class _Reader:
         num_drawn: Number of indices that were drawn, the rest included.
     """
 
-    def __init__(self, source: _IndexSource) -> None:
+    def __init__(self, source: _Source) -> None:
         self.rest: IndexBatch = np.empty(0, dtype=np.int64)
         self.source = source
         self.num_drawn = 0  # without the pieces
@@ -220,7 +202,7 @@ class OwnBatches:
 
     num_asked = 0
 
-    def __init__(self, batch_sampler: BatchSampler, make_source: Callable[[list[Any]], _IndexSource]) -> None:
+    def __init__(self, batch_sampler: BatchSampler, make_source: Callable[[list[Any]], _Source]) -> None:
         self._batch_sampler = batch_sampler
         self._make_source = make_source
         self._begun: list[Any] = []  # the seed or resume point that the source begins with: Note [interrupts]
@@ -244,7 +226,7 @@ class OwnBatches:
         sampler: Any = self._batch_sampler.sampler
         generator = torch.Generator()
         generator.set_state(sampler.generator.get_state())
-        source = _source_of(sampler, generator)
+        source = _drawn(sampler, generator)
         num_drawn = 0 if self._reader is None else self._reader.num_drawn
         while (draw := source.draw_after(num_drawn, source.num_samples)) is not None:
             num_drawn += len(draw())
@@ -285,38 +267,24 @@ class OwnBatches:
             self._cut = _Cut([reader.rest[:size]], reader.rest[size:])
         if len(self._cut.batch[0]) >= (self._full_size or 1):
             append_result(given, self._cut.batch.pop)
+        if reader.source.passed is not None:
+            self._tell(reader.source.passed)
+
+    def _tell(self, passed: Pass) -> None:
+        passed.num_given = self.num_given
 
     def check_end(self) -> None:
         """Does nothing: no interrupt ends the pass."""
 
 
-def _sharded_source(sampler: Any, begun: list[Any]) -> _Sharded:
-    sharded = sharded_in(sampler)
-    assert sharded is not None, "it is one, or has one"
-    return _Sharded(sharded, begun)
-
-
-class ShardedBatches(OwnBatches):
-    """The batches of a BatchSampler over a ShardedSampler, which counts each batch in its state."""
-
-    def give(self, given: list[IndexBatch | BadIndicesError]) -> None:
-        super().give(given)
-        self._tell()
-
-    def _tell(self) -> None:
-        if self._reader is not None:
-            assert isinstance(self._reader.source, _Sharded), "the sampler's own"
-            self._reader.source.passed.num_given = self.num_given
-
-
 @functools.cache
 def _draws_as_this_torch() -> bool:
-    """Returns whether the installed torch's RandomSampler draws as the classes above; tried once for each process."""
+    """Returns whether the installed torch's RandomSampler draws as the functions above; tried once for each process."""
     for length, num_samples, replacement in ((7, None, False), (5, 12, False), (1000, 99, True), (3, 32, True)):
         mine, theirs = torch.Generator().manual_seed(1), torch.Generator().manual_seed(1)
         sampler = RandomSampler(range(length), replacement, num_samples, mine)
         reference = list(RandomSampler(range(length), replacement, num_samples, theirs))
-        reader = _Reader(_random_source(sampler, []))
+        reader = _Reader(_random(sampler, []))
         reader.fill(num_samples or length + 1)
         if reader.rest.tolist() != reference:
             return False

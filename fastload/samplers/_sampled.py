@@ -12,6 +12,7 @@ from torch.utils.data import BatchSampler
 from torch.utils.data.dataloader import _InfiniteConstantSampler
 
 from fastload._process._interrupts import append_result, is_interrupt
+from fastload.samplers._index_array import BadIndicesError, IndexBatch, index_array
 from fastload.samplers._own_batches import OwnBatches, is_torchs_own, own_batches
 
 
@@ -27,7 +28,7 @@ class Sampled:
         num_passed: Number of items that were taken from the iterator before.
     """
 
-    own = None  # see IndexBatches
+    own = None
 
     def __init__(self, items: Iterator[Any], sampler: Any, num_passed: int = 0) -> None:
         self._sampler = sampler
@@ -50,10 +51,6 @@ class Sampled:
         """Number of items that were taken from the iterator, even if an interrupt kept them from being given."""
         return sys.maxsize - operator.length_hint(self._ticks)
 
-    def item(self, given: Any) -> Any:
-        """Returns the sampler's item for what give() appended."""
-        return given
-
     def check_end(self) -> None:
         """Raises RuntimeError, once, if an interrupt has ended the sampler early. Call it after the last item."""
         interrupt, self._interrupt = self._interrupt, None
@@ -72,35 +69,54 @@ class Sampled:
             )
 
 
-class SampledLists:
-    """One pass over torch's own batch sampler or fastload's: lists of ints."""
+class _Converted(Sampled):
+    """The index batches of a sampler as arrays, or as the errors that invalid ones fail with."""
 
-    num_asked = 0
+    def __init__(self, items: Iterator[Any], sampler: Any, num_passed: int = 0) -> None:
+        super().__init__(items, sampler, num_passed)
+        self._taken: list[Any] = []
+        self._converted: list[IndexBatch | BadIndicesError] | None = None  # from its conversion until it is given
 
-    def __init__(self, batches: OwnBatches) -> None:
-        self.own = batches
-
-    def give(self, given: list[Any]) -> None:
-        self.own.give(given)
-
-    def item(self, given: Any) -> Any:
-        """Returns the sampler's item for what give() appended."""
-        return given.tolist()
-
-    def check_end(self) -> None:
-        """Does nothing: no interrupt ends the pass."""
+    def give(self, given: list[IndexBatch | BadIndicesError]) -> None:
+        if self._converted is not None and not self._converted:
+            self._taken, self._converted = [], None
+        if not self._taken:
+            super().give(self._taken)
+            if not self._taken:
+                return
+        if self._converted is None:
+            self._converted = [_converted(self._taken[0])]
+        append_result(given, self._converted.pop)
 
 
-def sampled_keys(index_sampler: Any, begun: Iterator[Any] | None, num_passed: int = 0) -> Sampled | SampledLists:
-    """Starts one pass over a loader's sampler of batches or of keys; arguments as for lower_batch_sampler().
+def _converted(batch: Any) -> IndexBatch | BadIndicesError:
+    try:
+        return index_array(batch)
+    except BadIndicesError as error:
+        return error
 
-    No interrupt ends a pass over torch's own samplers, though these are generators.
+
+def begin_pass(
+    index_sampler: Any, begun: Iterator[Any] | None = None, num_passed: int = 0, *, takes_keys: bool = False
+) -> OwnBatches | Sampled:
+    """Starts one pass over a loader's sampler of batches or of keys.
+
+    Call it when torch calls ``iter(index_sampler)``: a user's sampler may draw random numbers in its ``__iter__``.
+    torch's own samplers draw at the first ``next``. No interrupt ends a pass over them, though these are generators.
+
+    Args:
+        index_sampler: Any iterable.
+        begun: An unused iterator of it. If the sampler is not torch's own, it is used instead of a new one, because
+            samplers may count how often they are asked.
+        num_passed: Number of items that were taken from it before.
+        takes_keys: Whether items are given as a sampler that is not torch's own gave them. Otherwise they are int64
+            arrays; an invalid batch is given as its error.
     """
     own = own_batches(index_sampler)
     if own is not None:
-        return SampledLists(own)
+        return own
     items = _nothings(index_sampler) or (iter(index_sampler) if begun is None else begun)
-    return Sampled(items, index_sampler, num_passed)
+    return (Sampled if takes_keys else _Converted)(items, index_sampler, num_passed)
 
 
 def _nothings(index_sampler: Any) -> Iterator[Any] | None:

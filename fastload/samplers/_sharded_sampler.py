@@ -32,7 +32,7 @@ _PIECE = 4096
 
 
 @dataclass
-class _Pass:
+class Pass:
     """One iteration over a sampler: its first position, and how many samples of this rank it has given."""
 
     begun: ResumePoint
@@ -135,7 +135,7 @@ class ShardedSampler(DistributedSampler[int]):
         self.num_samples = self._shards.num_steps()
         self.total_size = self.num_samples * self.num_replicas
         self._loaded: ResumePoint | None = None  # start of the next iteration, if it is not the start of `epoch`
-        self._last: _Pass | None = None  # the iteration that began last, in this epoch
+        self._last: Pass | None = None  # the iteration that began last, in this epoch
 
     def _check_together(self, num_samples: int | None) -> None:
         """Raises ValueError for arguments that make sense only without each other."""
@@ -175,7 +175,7 @@ class ShardedSampler(DistributedSampler[int]):
                     passed.num_given += 1
                     yield index
 
-    def _begin(self, begun: list[ResumePoint]) -> tuple[Shards, _Pass]:
+    def _begin(self, begun: list[ResumePoint]) -> tuple[Shards, Pass]:
         """Begins an iteration, and appends its resume point to the empty list `begun`. The caller counts the samples.
 
         A second call with the same list, after an interrupt, begins the same iteration: Note [interrupts].
@@ -187,7 +187,7 @@ class ShardedSampler(DistributedSampler[int]):
             )
         if not begun:
             begun.append(self._loaded or ResumePoint(self.epoch, 0))
-        passed = _Pass(begun[0])
+        passed = Pass(begun[0])
         self._loaded, self._last = None, passed
         return self._shards, passed
 

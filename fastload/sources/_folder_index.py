@@ -26,6 +26,7 @@ from fastload.sources._folder_table import (
     DamagedIndexError,
     FolderTable,
     ForeignIndexError,
+    contents,
     pack,
 )
 from fastload.sources._scan_threads import ScanThreads
@@ -103,7 +104,7 @@ def _read(file: Path, root: str, key: bytes) -> FolderTable | None:
     """Returns the table in `file`, or None if there is no usable one."""
     try:
         with open_folder(file.parent) as folder, open_file(folder, file.name) as fd:
-            table = FolderTable.of_file(root, fd)
+            table = FolderTable(root, contents(fd))
         if table.key != key:
             return None
         table.check()

@@ -97,9 +97,6 @@ class Directory:
             self._identity = (status.st_dev, status.st_ino)
         return self._identity
 
-    def child(self, name: str, is_link: bool) -> Directory:
-        return Directory(os.path.join(self.path, name), f"{self.name}/{name}", self, is_link)
-
     def containing(self) -> Directory | None:
         """Returns the same directory higher up in the tree, or None."""
         above = self.parent
@@ -303,7 +300,7 @@ def _parent(path: str) -> str:
 def _children(directory: Directory) -> Iterator[Directory]:
     """Yields the subdirectories to enter."""
     for name, is_link in directory.listing.directories:
-        child = directory.child(name, is_link)
+        child = Directory(os.path.join(directory.path, name), f"{directory.name}/{name}", directory, is_link)
         if not _leads_back(child):
             yield child
         else:

@@ -127,10 +127,11 @@ def _file_bytes(sizes: tuple[int, ...]) -> int:
     return _HEADER.size + sum(map(_aligned, sizes))
 
 
-def _contents(fd: int) -> mmap.mmap:
-    """Returns the bytes of an index file, which no one can change any more.
+def contents(fd: int) -> mmap.mmap:
+    """Returns the bytes of the open index file `fd`, which no one can change any more.
 
-    A file is read into this process's memory: another program may truncate it, and mapped bytes would be gone.
+    The memory of another process's `_descriptor` is mapped, so that processes share it. A file is read into this
+    process's memory: another program may truncate it, and mapped bytes would be gone.
 
     Raises:
         ForeignIndexError, DamagedIndexError: By its first bytes it is no such file, or has another size.
@@ -144,18 +145,18 @@ def _contents(fd: int) -> mmap.mmap:
         raise DamagedIndexError(f"it has {size} bytes, more than {_MAX_FILE_BYTES}")
     if _is_sealed(fd):
         return mmap.mmap(fd, 0, prot=mmap.PROT_READ)
-    contents = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     with contextlib.suppress(AttributeError, OSError):  # some kernels and Pythons lack them
-        contents.madvise(mmap.MADV_HUGEPAGE)  # otherwise page faults take as long as all other work of a start
+        memory.madvise(mmap.MADV_HUGEPAGE)  # otherwise page faults take as long as all other work of a start
     done = 0
-    with memoryview(contents) as view:
+    with memoryview(memory) as view:
         while done < size:
             with view[done:] as rest:
                 count = os.preadv(fd, [rest], done)
             if count == 0:
                 raise DamagedIndexError(f"it became shorter than {size} bytes while it was read")
             done += count
-    return contents
+    return memory
 
 
 def _is_sealed(fd: int) -> bool:
@@ -194,18 +195,6 @@ class FolderTable(SampleTable):
             self.index = _native.FolderIndex(root=prefix, **vars(self.arrays))
         except ValueError as error:
             raise DamagedIndexError(str(error)) from None
-
-    @classmethod
-    def of_file(cls, root: str, fd: int) -> FolderTable:
-        """Returns the table in the open index file `fd`, which stays the caller's.
-
-        The memory of another process's `_descriptor` is mapped, so that processes share it; a file is read.
-
-        Raises:
-            ForeignIndexError, DamagedIndexError: It holds something else.
-            OSError: It cannot be read.
-        """
-        return cls(root, _contents(fd))
 
     def check(self) -> None:
         """Checks properties that every scan guarantees and native code does not need.
@@ -280,6 +269,6 @@ class FolderTable(SampleTable):
 def _table_of_descriptor(root: str, descriptor: Any) -> FolderTable:
     fd = descriptor.detach()
     try:
-        return FolderTable.of_file(root, fd)
+        return FolderTable(root, contents(fd))
     finally:
         os.close(fd)

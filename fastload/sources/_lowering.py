@@ -11,20 +11,20 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch.utils.data import ConcatDataset, Subset
 
+from fastload._pillow._decode_image import pil_loader
 from fastload._pillow._originals import replaced_opening
 from fastload._pillow._pillow import open_rgb
 from fastload._process._interrupts import equal_arrays
 from fastload.sources._image_folder import ImageFolder
 from fastload.sources._path_dataset import ImageFiles, PathDataset
-from fastload.sources._path_table import PathTable
-from fastload.sources._sample_table import JoinedTable, ListedTable, SampleTable
+from fastload.sources._sample_table import JoinedTable, ListedTable, PathTable, SampleTable
 
 _NATIVE = (
     "torchvision.datasets.ImageFolder and DatasetFolder, also with your own methods that do not make samples, "
@@ -38,9 +38,6 @@ _MAKE_SAMPLES = frozenset(
         *("loader", "samples", "target_transform", "transform"),
     }
 )
-
-# A function that returns the PIL RGB image of the file with this name, like torchvision's pil_loader.
-PilLoader = Callable[[str], Any]
 
 
 class NotLoweredError(Exception):
@@ -121,35 +118,51 @@ class LoweredSource:
         return IndexError(f"list index out of range: {index} with {len(self)} samples")
 
 
-def lower_dataset(dataset: object, own_loaders: Sequence[PilLoader] = ()) -> LoweredSource:
+class FilePaths(Sequence[bytes]):
+    """The paths of a data set's files, each once, made when they are asked for."""
+
+    def __init__(self, source: LoweredSource) -> None:
+        self._table = source.table
+        self._files = range(len(source.table)) if source.index_map is None else np.unique(source.index_map)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    @overload
+    def __getitem__(self, index: int) -> bytes: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[bytes]: ...
+    def __getitem__(self, index: int | slice) -> bytes | list[bytes]:
+        if isinstance(index, slice):
+            return [self._table.path_bytes(int(file)) for file in self._files[index]]
+        return self._table.path_bytes(int(self._files[index]))
+
+
+def lower_dataset(dataset: object) -> LoweredSource:
     """Lowers `dataset` if its type is exactly one known and nothing about it was overridden.
 
     Looks at each of torchvision's samples once, which takes some nanoseconds, without making any. Calls no code of the
     data set except ``torch.Tensor.numpy`` and the like on a Subset's indices.
 
-    Args:
-        dataset: Any object.
-        own_loaders: Functions that a torchvision data set may have as its loader besides torchvision's own.
-
     Raises:
         NotLoweredError: Its type is unknown, or something about it was overridden.
     """
     try:
-        return _lower(dataset, own_loaders)
+        return _lower(dataset)
     except RecursionError:
         raise NotLoweredError("the data set is a part of itself") from None
 
 
-def _lower(dataset: object, own_loaders: Sequence[PilLoader]) -> LoweredSource:
+def _lower(dataset: object) -> LoweredSource:
     kind = type(dataset)
     if isinstance(dataset, Subset) and kind is Subset:
-        return _lower_subset(dataset, own_loaders)
+        return _lower_subset(dataset)
     if isinstance(dataset, ConcatDataset) and kind is ConcatDataset:
-        return _lower_concatenation(dataset, own_loaders)
+        return _lower_concatenation(dataset)
     if isinstance(dataset, (ImageFolder, ImageFiles)) and kind in (ImageFolder, ImageFiles):
-        return _lower_own(dataset, own_loaders)
+        return _lower_own(dataset)
     if is_torchvisions_folder(dataset):
-        return _lower_torchvision(dataset, sys.modules["torchvision.datasets.folder"], own_loaders)
+        return _lower_torchvision(dataset, sys.modules["torchvision.datasets.folder"])
     raise NotLoweredError(f"the data set is {_class_name(kind)} (native: {_NATIVE})")
 
 
@@ -173,10 +186,10 @@ def _unchanged(dataset: object, names: Sequence[str], check: Callable[[], None])
     return is_same
 
 
-def _lower_own(dataset: PathDataset, own_loaders: Sequence[PilLoader]) -> LoweredSource:
+def _lower_own(dataset: PathDataset) -> LoweredSource:
     def check() -> None:
         _refuse_overrides(dataset)
-        if not any(dataset.loader is known for known in (open_rgb, *own_loaders)):
+        if dataset.loader is not open_rgb and dataset.loader is not pil_loader:
             raise NotLoweredError(f"{type(dataset).__name__} has its own loader, which runs in Python")
         if dataset.loader is open_rgb:
             _refuse_replaced_opening()
@@ -186,9 +199,9 @@ def _lower_own(dataset: PathDataset, own_loaders: Sequence[PilLoader]) -> Lowere
     return LoweredSource(dataset.path_table, None, (dataset.transform,), dataset.target_transform, (is_same,))
 
 
-def _lower_torchvision(dataset: Any, folder_module: ModuleType, own_loaders: Sequence[PilLoader]) -> LoweredSource:
+def _lower_torchvision(dataset: Any, folder_module: ModuleType) -> LoweredSource:
     def check() -> None:
-        _check_torchvision(dataset, folder_module, own_loaders)
+        _check_torchvision(dataset, folder_module)
 
     check()
     samples = dataset.samples
@@ -202,13 +215,13 @@ def _lower_torchvision(dataset: Any, folder_module: ModuleType, own_loaders: Seq
     return LoweredSource(table, None, (dataset.transform,), dataset.target_transform, checks)
 
 
-def _check_torchvision(dataset: Any, folder_module: ModuleType, own_loaders: Sequence[PilLoader]) -> None:
+def _check_torchvision(dataset: Any, folder_module: ModuleType) -> None:
     """Refuses a folder that does anything but pil_loader, transform and label."""
     _refuse_overrides(dataset)
     _refuse_own_samples(type(dataset), folder_module)
     kind, loader = type(dataset), dataset.loader
     own = [kind.__getitem__, *([] if _counts_samples(kind.__len__) else [kind.__len__])]
-    if not any(loader is known for known in own_loaders):
+    if loader is not pil_loader:
         if loader is not folder_module.default_loader and loader is not folder_module.pil_loader:
             raise NotLoweredError(f"{kind.__name__} has its own loader, which runs in Python")
         own += [folder_module.default_loader, folder_module.pil_loader]
@@ -267,9 +280,9 @@ def _table_of(samples: list[Any], kind: str) -> tuple[SampleTable, Callable[[lis
         raise NotLoweredError(f"{kind}.samples cannot be indexed: {error}") from error
 
 
-def _lower_subset(subset: Subset[Any], own_loaders: Sequence[PilLoader]) -> LoweredSource:
+def _lower_subset(subset: Subset[Any]) -> LoweredSource:
     _refuse_overrides(subset)
-    inner = _lower(subset.dataset, own_loaders)
+    inner = _lower(subset.dataset)
     snapshot = _copy_indices(subset.indices)
     try:
         index_map = inner.files(_as_int64(snapshot))
@@ -289,12 +302,12 @@ def _lower_subset(subset: Subset[Any], own_loaders: Sequence[PilLoader]) -> Lowe
     )
 
 
-def _lower_concatenation(dataset: ConcatDataset[Any], own_loaders: Sequence[PilLoader]) -> LoweredSource:
+def _lower_concatenation(dataset: ConcatDataset[Any]) -> LoweredSource:
     _refuse_overrides(dataset)
     if type(dataset.datasets) is not list or not dataset.datasets:
         raise NotLoweredError("ConcatDataset.datasets is not a list of data sets")
     parts = dataset.datasets.copy()
-    sources = [_lower(part, own_loaders) for part in parts]
+    sources = [_lower(part) for part in parts]
     # torch keeps the sizes from when the object was made, and looks indices up in them.
     sizes = list(itertools.accumulate(map(len, sources)))
     if dataset.cumulative_sizes != sizes:

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
 from fastload._pillow._pillow import open_rgb
-from fastload.sources._path_table import PathTable
-from fastload.sources._sample_table import SampleTable
+from fastload.sources._sample_table import PathTable, SampleTable
 
 _Item = TypeVar("_Item", covariant=True)
 

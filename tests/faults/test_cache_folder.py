@@ -9,10 +9,7 @@ from pathlib import Path
 
 import pytest
 from children import RunChild
-from folder_trees import make_tree
-
-from fastload.sources._folder_index import index_file
-from fastload.sources._image_folder import IMG_EXTENSIONS
+from folder_trees import file_of, make_tree
 
 NAMES = ["a/1.jpg", "a/sub/2.jpg", "b/3.jpg"]
 OTHER_USER = 65534
@@ -62,12 +59,6 @@ def run_start(root: Path, run_child: RunChild) -> RunChild:
         return run_child(PRELUDE + textwrap.dedent(code), timeout=20, warm=True)
 
     return run
-
-
-def file_of(root: Path) -> Path:
-    file = index_file(str(root), IMG_EXTENSIONS)
-    assert file is not None
-    return file
 
 
 @pytest.mark.smoke

@@ -73,10 +73,6 @@ def arguments_of(num_workers, batch_size=4):
 
 def our_threads():
     return sum(thread.name.startswith("fastload") for thread in threading.enumerate()) + num_native_threads()
-
-
-def held():
-    return len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))
 """
 
 KINDS = pytest.mark.parametrize("kind", ["native", "python part", "map", "map, drawing", "iterable"])
@@ -99,8 +95,8 @@ def test_a_folder_of_png_files_is_closed_at_every_step(run_picture_child: RunChi
         loader = Threads(dataset, **arguments_of(8))
         next(iter(loader))
         loader.close()
-        assert wait_for(lambda: held()[0] == 1)
-        mib, handles = [], held()
+        assert wait_for(lambda: held_now().threads == 1)
+        mib, before = [], held_now()
         def end_by_close(iterator):
             loader.close()
             assert wait_for(lambda: our_threads() == 0)
@@ -123,7 +119,7 @@ def test_a_folder_of_png_files_is_closed_at_every_step(run_picture_child: RunChi
             loader.close()
             assert wait_for(lambda: our_threads() == 0)
             mib.append(resident_mib())
-            assert wait_for(lambda: held() == handles), (held(), handles)
+            assert wait_for(lambda: held_now() == before), (held_now(), before)
         assert mib[3] - mib[1] < 8, mib
         assert loader.stats().batches_in_flight == 0
         """,

@@ -11,9 +11,9 @@ from children import RunChild
 LOADERS = {
     "native": "make_loader(2, repeats=2000, batch_size=4, persistent_workers=is_persistent)",
     "partly native": "make_python_part_loader(2, repeats=2000, batch_size=4, persistent_workers=is_persistent)",
-    "Python": "Threads(Numbers(), 4, num_workers=2, persistent_workers=is_persistent)",
+    "Python": "Threads(Numbered(20_000), 4, num_workers=2, persistent_workers=is_persistent)",
     "stream": "fastload.DataLoader(Stream(), 4, num_workers=2, persistent_workers=is_persistent)",
-    "processes": "fastload.DataLoader(Numbers(), 4, num_workers=2, workers='processes')",
+    "processes": "fastload.DataLoader(Numbered(20_000), 4, num_workers=2, workers='processes')",
 }
 STATES = {
     "in an epoch": "held = iter(loader); next(held)",
@@ -34,14 +34,8 @@ ENDS = {
 }
 CASES = [(loader, state, end) for loader in LOADERS for state in STATES for end in ENDS]
 _CODE = """
-from torch.utils.data import Dataset, IterableDataset
-
-class Numbers(Dataset):
-    def __len__(self):
-        return 20_000
-
-    def __getitem__(self, index):
-        return torch.rand(8)
+from numbered import Numbered
+from torch.utils.data import IterableDataset
 
 class Stream(IterableDataset):
     def __iter__(self):

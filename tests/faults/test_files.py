@@ -59,61 +59,53 @@ def spoil_and_load(folder: Path, num_workers: int, spoil: Callable[[Path], objec
     return error
 
 
-@WORKERS
-def test_a_vanished_file_is_a_file_not_found_error_of_stage_open(folder: Path, num_workers: int) -> None:
-    error = spoil_and_load(folder, num_workers, Path.unlink)
-    assert isinstance(error, FileNotFoundError)
-    assert (error.stage, error.errno) == ("open", errno.ENOENT)
+def make_fifo(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def make_loop(path: Path) -> None:
+    path.unlink()
+    path.symlink_to(path)
+
+
+def enlarge(path: Path) -> None:
+    """Writes 65535 x 65535 into the frame header."""
+    data = bytearray(path.read_bytes())
+    frame_header = data.index(b"\xff\xc0")
+    data[frame_header + 5 : frame_header + 9] = b"\xff\xff\xff\xff"
+    path.write_bytes(data)
+
+
+# How a file is spoiled, and the error's class, stage, number and words; not every error has a number.
+SPOILED: dict[str, tuple[Callable[[Path], object], type[Exception], str, int | None, str]] = {
+    "vanished": (Path.unlink, FileNotFoundError, "open", errno.ENOENT, ""),
+    "truncated": (lambda path: os.truncate(path, path.stat().st_size // 2), OSError, "decode", None, "truncated"),
+    "empty": (lambda path: path.write_bytes(b""), UnidentifiedImageError, "header", None, "empty file"),
+    "no image": (
+        lambda path: path.write_bytes(b"<html>not here</html>"),
+        *(UnidentifiedImageError, "header", None, "not an image: first bytes b'<html>"),
+    ),
+    "a FIFO": (make_fifo, OSError, "open", None, "not a regular file"),
+    "a loop of links": (make_loop, OSError, "open", errno.ELOOP, ""),
+    "huge and sparse": (
+        lambda path: os.truncate(path, 5 << 30),
+        *(OSError, "limit", errno.EFBIG, "Files of more than 1024 MiB are not read"),
+    ),
+    "a header of 65535 squared": (enlarge, Exception, "limit", None, "decompression bomb"),
+}
 
 
 @WORKERS
-def test_a_truncated_jpeg_is_an_oserror_with_pillows_words(folder: Path, num_workers: int) -> None:
-    error = spoil_and_load(folder, num_workers, lambda path: os.truncate(path, path.stat().st_size // 2))
-    assert isinstance(error, OSError)
-    assert error.stage == "decode"
-    assert "truncated" in str(error)
-    assert isinstance(error.__cause__, OSError)
-
-
-@WORKERS
-@pytest.mark.parametrize(
-    ("contents", "words"), [(b"", "empty file"), (b"<html>not here</html>", "not an image: first bytes b'<html>")]
-)
-def test_a_file_that_is_not_an_image_is_an_unidentified_image_error(
-    folder: Path, num_workers: int, contents: bytes, words: str
-) -> None:
-    error = spoil_and_load(folder, num_workers, lambda path: path.write_bytes(contents))
-    assert isinstance(error, UnidentifiedImageError)
-    assert error.stage == "header"
+@pytest.mark.parametrize("name", SPOILED)
+def test_a_bad_file_is_an_error_that_says_what_is_wrong(folder: Path, num_workers: int, name: str) -> None:
+    spoil, kind, stage, number, words = SPOILED[name]
+    error = spoil_and_load(folder, num_workers, spoil)
+    assert isinstance(error, kind)
+    assert (error.stage, error.errno) == (stage, number)
     assert words in str(error)
-
-
-@WORKERS
-def test_a_fifo_is_refused_and_does_not_block(folder: Path, num_workers: int) -> None:
-    def make_fifo(path: Path) -> None:
-        path.unlink()
-        os.mkfifo(path)
-
-    error = spoil_and_load(folder, num_workers, make_fifo)
-    assert error.stage == "open"
-    assert "not a regular file" in str(error)
-    assert isinstance(error, OSError)
-
-
-@WORKERS
-def test_a_link_loop_is_reported_with_its_errno(folder: Path, num_workers: int) -> None:
-    def make_loop(path: Path) -> None:
-        path.unlink()
-        path.symlink_to(path)
-
-    assert spoil_and_load(folder, num_workers, make_loop).errno == errno.ELOOP
-
-
-@WORKERS
-def test_a_huge_sparse_file_is_refused_before_it_is_read(folder: Path, num_workers: int) -> None:
-    error = spoil_and_load(folder, num_workers, lambda path: os.truncate(path, 5 << 30))
-    assert (error.stage, error.errno) == ("limit", errno.EFBIG)
-    assert "Files of more than 1024 MiB are not read" in str(error)
+    if name == "truncated":  # in Pillow's words
+        assert isinstance(error.__cause__, OSError)
 
 
 # Holds a lease on a file, as a file server does for a client, until half a second after the kernel breaks it.
@@ -144,19 +136,6 @@ def test_a_file_that_another_process_has_a_lease_on_is_waited_for(folder: Path, 
             pytest.skip(f"no leases here: {holder.communicate()[1][-300:]}")
         assert recipes.bytes_of(fastload.DataLoader(dataset, batch_size=4, num_workers=num_workers)) == expected
     assert holder.returncode == 0
-
-
-@WORKERS
-def test_a_header_of_65535_squared_is_refused_as_pillow_refuses_it(folder: Path, num_workers: int) -> None:
-    def enlarge(path: Path) -> None:
-        data = bytearray(path.read_bytes())
-        frame_header = data.index(b"\xff\xc0")
-        data[frame_header + 5 : frame_header + 9] = b"\xff\xff\xff\xff"
-        path.write_bytes(data)
-
-    error = spoil_and_load(folder, num_workers, enlarge)
-    assert error.stage == "limit"
-    assert "decompression bomb" in str(error)
 
 
 @WORKERS

@@ -10,21 +10,12 @@ pytestmark = pytest.mark.alone
 PRELUDE = """
     import shutil, tempfile, warnings
     from pathlib import Path
-    from torch.utils.data import Dataset
+    from held import held_now
+    from numbered import Numbered
 
     warnings.simplefilter("ignore")  # of more threads than processors
 
-    class Numbers(Dataset):
-        def __len__(self):
-            return 24
-        def __getitem__(self, index):
-            return torch.rand(2), index
-
-    def held():
-        tasks, descriptors = (len(list(Path("/proc/self", name).iterdir())) for name in ("task", "fd"))
-        return tasks, descriptors
-
-    NUM_TASKS = held()[0]
+    NUM_TASKS = held_now().threads
 
     def first(make):
         # What is made once in a process is made.
@@ -32,25 +23,25 @@ PRELUDE = """
         assert len(list(iterator)) > 0
         del iterator
         gc.collect()
-        assert wait_for(lambda: held()[0] == NUM_TASKS), [t.name for t in threading.enumerate()]
+        assert wait_for(lambda: held_now().threads == NUM_TASKS), [t.name for t in threading.enumerate()]
 
     kept = []
     def fails(loader, text):
-        assert wait_for(lambda: held()[0] == NUM_TASKS)
-        before = held()
+        assert wait_for(lambda: held_now().threads == NUM_TASKS)
+        before = held_now()
         try:
             iter(loader)
         except BaseException as error:
             kept.append(error)  # with its frames
             assert text in str(error), error
-            assert wait_for(lambda: held() == before), (held(), before, [t.name for t in threading.enumerate()])
+            assert wait_for(lambda: held_now() == before), (held_now(), before, [t.name for t in threading.enumerate()])
             return True
         return False
 """
 LOADERS = {
     "native": "lambda n, **more: make_loader(n, repeats=1, batch_size=2, **more)",
     "partly native": "lambda n, **more: make_python_part_loader(n, repeats=1, batch_size=2, **more)",
-    "Python": "lambda n, **more: Threads(Numbers(), 2, num_workers=n, **more)",
+    "Python": "lambda n, **more: Threads(Numbered(24), 2, num_workers=n, **more)",
     "worker_init_fn": "lambda n, **more: make_loader(n, repeats=1, batch_size=2, worker_init_fn=print, **more)",
 }
 IS_PERSISTENT = pytest.mark.parametrize("is_persistent", [False, True])

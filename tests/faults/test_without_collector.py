@@ -9,18 +9,13 @@ pytestmark = pytest.mark.alone
 
 PRELUDE = """
     import collections, warnings, weakref
-    from torch.utils.data import Dataset, IterableDataset
+    from numbered import Numbered
+    from torch.utils.data import IterableDataset
 
     warnings.simplefilter("ignore")
 
-    class Numbers(Dataset):
-        def __len__(self):
-            return 48
-        def __getitem__(self, index):
-            return torch.rand(20)
-
-    class Failing(Numbers):
-        def __getitem__(self, index):
+    class Failing(Numbered):
+        def sample(self, index):
             raise ValueError(f"no {index}")
 
     class Stream(IterableDataset):
@@ -76,10 +71,10 @@ LOADERS = {
     "native": "make_loader(2, repeats=1, batch_size=3)",
     "native, persistent": "make_loader(2, repeats=1, batch_size=3, persistent_workers=True)",
     "partly native": "make_python_part_loader(2, repeats=1, batch_size=3)",
-    "Python, caller": "fastload.DataLoader(Numbers(), 8, shuffle=True)",
-    "Python": "fastload.DataLoader(Numbers(), 8, num_workers=2, shuffle=True)",
-    "Python, persistent": "fastload.DataLoader(Numbers(), 8, num_workers=2, persistent_workers=True)",
-    "Python, by sample": "fastload.DataLoader(Numbers(), 8, num_workers=2, rng='sample')",
+    "Python, caller": "fastload.DataLoader(Numbered(48), 8, shuffle=True)",
+    "Python": "fastload.DataLoader(Numbered(48), 8, num_workers=2, shuffle=True)",
+    "Python, persistent": "fastload.DataLoader(Numbered(48), 8, num_workers=2, persistent_workers=True)",
+    "Python, by sample": "fastload.DataLoader(Numbered(48), 8, num_workers=2, rng='sample')",
     "stream": "fastload.DataLoader(Stream(), 8, num_workers=2)",
 }
 LOADERS |= {
@@ -92,14 +87,14 @@ FAILING = {
     "absent files": "with_absent_files(make_loader(2, repeats=1, batch_size=2))",
     "absent files, partly native": "with_absent_files(make_python_part_loader(2, repeats=1, batch_size=2))",
     "transform": "make_python_part_loader(2, fail, repeats=1, batch_size=3)",
-    "data set, caller": "fastload.DataLoader(Failing(), 8)",
-    "data set": "fastload.DataLoader(Failing(), 8, num_workers=2)",
-    "collate_fn": "fastload.DataLoader(Numbers(), 8, num_workers=2, collate_fn=fail)",
-    "worker_init_fn": "fastload.DataLoader(Numbers(), 8, num_workers=2, worker_init_fn=fail)",
+    "data set, caller": "fastload.DataLoader(Failing(48), 8)",
+    "data set": "fastload.DataLoader(Failing(48), 8, num_workers=2)",
+    "collate_fn": "fastload.DataLoader(Numbered(48), 8, num_workers=2, collate_fn=fail)",
+    "worker_init_fn": "fastload.DataLoader(Numbered(48), 8, num_workers=2, worker_init_fn=fail)",
     "worker_init_fn, native": "make_loader(2, repeats=1, batch_size=3, worker_init_fn=fail)",
     "indices": "make_loader(2, repeats=1, batch_size=1, batch_sampler=[[99], ['x'], [1]])",
     "sampler": "make_loader(1, repeats=1, batch_size=1, prefetch_factor=1, sampler=Sampler())",
-    "sampler, Python": "fastload.DataLoader(Numbers(), 1, num_workers=1, prefetch_factor=1, sampler=Sampler())",
+    "sampler, Python": "fastload.DataLoader(Numbered(48), 1, num_workers=1, prefetch_factor=1, sampler=Sampler())",
 }
 FAILING |= {
     f"{name}, processes": loader[:-1] + ", workers='processes')"

@@ -54,6 +54,19 @@ def loader_of(folder: str | os.PathLike[str], cache: Any, **arguments: Any) -> f
     return fastload.DataLoader(dataset, **{"batch_size": 4, "num_workers": 2, "cache": cache, **arguments})
 
 
+def shuffled_loader(dataset: Any, rng: Any, num_workers: int, cache: Any) -> fastload.DataLoader[Any]:
+    return fastload.DataLoader(
+        dataset,
+        batch_size=5,
+        shuffle=True,
+        generator=torch.Generator().manual_seed(1),
+        num_workers=num_workers,
+        rng=rng,
+        seed=3 if rng == "sample" else None,
+        cache=cache,
+    )
+
+
 def told_in_two_epochs(dataset: Any, cache: Any) -> list[str]:
     """Returns the sum of each batch, or its error."""
     loader = fastload.DataLoader(dataset, batch_size=4, num_workers=2, cache=cache)

@@ -13,6 +13,8 @@ import torchvision_shim  # noqa: F401
 from torchvision import datasets
 
 from fastload import ImageFolder
+from fastload.sources._folder_index import index_file
+from fastload.sources._image_folder import IMG_EXTENSIONS
 
 
 def make_tree(root: Path, names: Iterable[str | bytes]) -> Path:
@@ -22,6 +24,13 @@ def make_tree(root: Path, names: Iterable[str | bytes]) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"x")
     return root
+
+
+def file_of(root: Path) -> Path:
+    """Returns the path of the index file of `root`."""
+    file = index_file(str(root), IMG_EXTENSIONS)
+    assert file is not None
+    return file
 
 
 def assert_same_index(mine: ImageFolder, theirs: datasets.ImageFolder) -> None:

@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 
 from fastload.samplers import _own_batches
-from fastload.samplers._lowering import IndexBatches, lower_batch_sampler
+from fastload.samplers._sampled import Sampled, begin_pass
 
 
 def lower(batch_sampler: object) -> BatchIterator:
     """Returns the batches that a loader gets from a batch sampler."""
-    return BatchIterator(lower_batch_sampler(batch_sampler))
+    return BatchIterator(begin_pass(batch_sampler))
 
 
 class BatchIterator(Iterator[np.ndarray[Any, Any]]):
     """The batches; an error that comes instead of one is raised."""
 
-    def __init__(self, batches: IndexBatches) -> None:
+    def __init__(self, batches: _own_batches.OwnBatches | Sampled) -> None:
         self._batches = batches
         self.is_own = isinstance(batches, _own_batches.OwnBatches)
 

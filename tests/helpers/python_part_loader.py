@@ -27,7 +27,7 @@ class PythonPartLoader(fastload.DataLoader[Any]):
         super().__init__(dataset, rng=rng, **arguments)
 
     def _get_iterator(self) -> EpochIterator:
-        source = lower_dataset(self.dataset, (fastload.pil_loader,))
+        source = lower_dataset(self.dataset)
         lowered = lower_transform(source.transform)
         assert sum(stage.problem is None for stage in lowered.stages) == self.num_native, lowered.stages
         verdict = StageVerdict("transform", "as the test says", None, Mode.PARTLY_NATIVE)

@@ -73,8 +73,7 @@ def test_the_first_epoch_after_a_fill_finds_every_record(photographs: Path, cach
     assert hits(loader) == (0 if what == "index" else 2 * NUM_FILES)
 
 
-@of_images
-def test_a_fill_makes_what_the_command_makes(photographs: Path, cached: Cached, what: str, tmp_path: Path) -> None:
+def test_a_fill_makes_what_the_command_makes(photographs: Path, cached: Cached, tmp_path: Path) -> None:
     loader = cached("coefficients")
     loader.cache.fill(loader, progress=False)
     command = ["cache", "build", str(photographs), "--what", "coefficients", "--max-bytes", "1G"]
@@ -86,15 +85,6 @@ def test_a_fill_makes_what_the_command_makes(photographs: Path, cached: Cached, 
     assert sizes[0] == sizes[1]
     assert main([*command, "--path", str(loader.cache.path)]) == 0
     assert len(records_in(loader.cache.path, "coefficients")) == 2  # .dat and .dir: nothing was missing
-
-
-@of_images
-def test_epochs_of_a_loader_write_no_records(cached: Cached, what: str) -> None:
-    loader = cached(what)
-    with pytest.warns(RuntimeWarning, match="there are none yet"):
-        digests(loader, 3)
-    assert records_in(loader.cache.path, what) == []
-    assert hits(loader) == 0
 
 
 @of_images
@@ -116,6 +106,7 @@ def test_a_loader_whose_store_has_no_records_names_the_command_once_and_goes_on(
     assert f"there are none yet: `{command}` builds them" in json.dumps(loader.explain().as_dict())
     assert loader.stats().cache_hits == 2 * NUM_FILES  # by the indexes
     assert hits(loader) == 0
+    assert records_in(loader.cache.path, what) == []
 
 
 @of_images

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import recipes
-import torch
 from bad_folders import ListOfFiles
 from cached_epochs import (
     RECIPES,
@@ -22,6 +21,7 @@ from cached_epochs import (
     loader_of,
     make_photographs,
     publish,
+    shuffled_loader,
     store_of,
     told_in_two_epochs,
 )
@@ -67,18 +67,7 @@ def test_three_epochs_have_the_bytes_without_a_cache_and_so_has_the_next_run(
     dataset = ListOfFiles(images, images.transform) if is_own else images
 
     def run(cache: Any) -> tuple[list[str], Any, int]:
-        generator = torch.Generator().manual_seed(1)
-        seed = 3 if rng == "sample" else None
-        loader = fastload.DataLoader(
-            dataset,
-            batch_size=5,
-            shuffle=True,
-            generator=generator,
-            num_workers=num_workers,
-            rng=rng,
-            seed=seed,
-            cache=cache,
-        )
+        loader = shuffled_loader(dataset, rng, num_workers, cache)
         found = digests(loader, 3)
         return found, loader.stats(), num_workers if "process" in repr(loader) else 1
 

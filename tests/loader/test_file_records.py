@@ -26,6 +26,7 @@ from cached_epochs import (
     let_go_of_stores,
     loader_of,
     make_photographs,
+    shuffled_loader,
     told_in_two_epochs,
     wait_for_another_second,
 )
@@ -157,16 +158,7 @@ def test_three_epochs_have_the_bytes_without_a_cache_and_so_has_the_next_run(
     dataset = ImageFolder(str(odd_images), (RECIPES if what == "coefficients" else RECIPES_OF_PIXELS)[recipe]())
 
     def run(cache: Any) -> tuple[list[str], fastload.Stats]:
-        loader = fastload.DataLoader(
-            dataset,
-            batch_size=5,
-            shuffle=True,
-            generator=torch.Generator().manual_seed(1),
-            num_workers=num_workers,
-            rng=rng,
-            seed=3 if rng == "sample" else None,
-            cache=cache,
-        )
+        loader = shuffled_loader(dataset, rng, num_workers, cache)
         return digests(loader, 3), loader.stats()
 
     expected, plain = run(None)

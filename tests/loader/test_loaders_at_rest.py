@@ -15,7 +15,7 @@ from torch.utils.data import Sampler, Subset
 from torchvision.datasets import ImageFolder
 
 import fastload
-from fastload._loader._at_rest import MOST_AT_REST
+from fastload._loader._state import MOST_AT_REST
 
 NUM_LOADERS = MOST_AT_REST + 3
 MakeLoaders = Callable[..., list[Any]]

@@ -24,14 +24,14 @@ import numpy as np
 import pytest
 import torch
 from children import RunChild
-from folder_trees import assert_like_torchvision, corner, make_tree, outcome, wait_for_tick
+from folder_trees import assert_like_torchvision, corner, file_of, make_tree, outcome, wait_for_tick
 from image_folders import make_clean_folder
 from torch.utils.data import DataLoader, Subset, random_split
 from torchvision import datasets, transforms
 
 from fastload import ImageFolder
 from fastload.sources import _folder_index, _folder_scan, _folder_table
-from fastload.sources._folder_index import IndexMode, index_file, read_folder
+from fastload.sources._folder_index import IndexMode, read_folder
 from fastload.sources._folder_scan import FolderScan
 from fastload.sources._folder_table import FolderTable
 from fastload.sources._image_folder import IMG_EXTENSIONS
@@ -61,12 +61,6 @@ def settled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def num_listed(root: Path, mode: IndexMode = "auto") -> int:
     return read_folder(str(root), IMG_EXTENSIONS, mode).num_listed
-
-
-def file_of(root: Path) -> Path:
-    file = index_file(str(root), IMG_EXTENSIONS)
-    assert file is not None
-    return file
 
 
 @pytest.mark.usefixtures("settled")
@@ -483,8 +477,8 @@ def test_memory_that_is_not_sealed_is_not_mapped(small: Path) -> None:
     fd = os.memfd_create("plain", os.MFD_ALLOW_SEALING)
     try:
         os.write(fd, blob)
-        plain = FolderTable.of_file(str(small), fd)
-        sealed = FolderTable.of_file(str(small), plain._descriptor())
+        plain = FolderTable(str(small), _folder_table.contents(fd))
+        sealed = FolderTable(str(small), _folder_table.contents(plain._descriptor()))
         os.truncate(fd, 0)
         with pytest.raises(PermissionError):
             os.truncate(plain._descriptor(), 0)

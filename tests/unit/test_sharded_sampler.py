@@ -15,8 +15,8 @@ from index_batches import lower
 from torch.utils.data import BatchSampler, DistributedSampler
 
 from fastload import ShardedSampler
-from fastload.samplers import _lowering, _own_batches
-from fastload.samplers._lowering import lower_batch_sampler
+from fastload.samplers import _own_batches, _sampled
+from fastload.samplers._sampled import begin_pass
 
 
 def sampler_of(length: Any = 20, **arguments: Any) -> ShardedSampler:
@@ -61,11 +61,11 @@ def test_the_state_counts_what_a_loader_takes(arguments: dict[str, Any], drop_la
 
 def test_an_interrupt_between_a_batch_and_its_count_costs_neither(monkeypatch: pytest.MonkeyPatch) -> None:
     sampler = sampler_of()
-    batches = lower_batch_sampler(BatchSampler(sampler, 2, False))
-    assert isinstance(batches, _own_batches.ShardedBatches)
+    batches = begin_pass(BatchSampler(sampler, 2, False))
+    assert isinstance(batches, _own_batches.OwnBatches)
     given: list[Any] = []
     with monkeypatch.context() as patch:
-        patch.setattr(_own_batches.ShardedBatches, "_tell", lambda self: None)
+        patch.setattr(_own_batches.OwnBatches, "_tell", lambda self, passed: None)
         batches.give(given)
     assert sampler.state_dict() == sampler.state_at(0, 2)
     batches.give(given)
@@ -87,8 +87,8 @@ def test_a_class_that_derives_from_it_is_asked_itself() -> None:
         def __iter__(self) -> Any:
             return reversed(list(super().__iter__()))
 
-    batches = lower_batch_sampler(BatchSampler(Backwards(4, num_replicas=1, rank=0), 4, False))
-    assert isinstance(batches, _lowering._ConvertedBatches)
+    batches = begin_pass(BatchSampler(Backwards(4, num_replicas=1, rank=0), 4, False))
+    assert isinstance(batches, _sampled._Converted)
 
 
 def test_a_large_epoch_keeps_the_ranks_own_part_alone() -> None:

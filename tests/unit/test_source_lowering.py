@@ -53,14 +53,6 @@ def assert_same_samples(source: LoweredSource, dataset: Any, samples: list[tuple
     assert found == samples + samples
 
 
-def test_torchvision_image_folder_is_lowered(folder: datasets.ImageFolder) -> None:
-    source = lower_dataset(folder)
-    assert_same_samples(source, folder, folder.samples)
-    assert source.transform is folder.transform
-    assert source.index_map is None
-    assert source.is_current()
-
-
 def test_own_data_sets_are_lowered(tree: Path) -> None:
     own = ImageFolder(tree, len)
     files = ImageFiles([path for path, _ in own.samples], own.targets, len)
@@ -191,15 +183,15 @@ def test_a_changed_concatenation_is_not_current(tree: Path, mutate: Callable[[An
     assert not behind_subset.is_current()
 
 
-def test_own_loaders_are_recognised_by_identity(tree: Path) -> None:
+def test_fastloads_own_loader_is_recognised_by_identity(tree: Path) -> None:
     dataset = datasets.DatasetFolder(tree, pil_loader, (".png",))
-    source = lower_dataset(dataset, (pil_loader,))
+    source = lower_dataset(dataset)
     assert_same_samples(source, dataset, dataset.samples)
     assert source.is_current()
     dataset.loader = lambda path: pil_loader(path)
     assert not source.is_current()
     with pytest.raises(NotLoweredError):
-        lower_dataset(dataset, (pil_loader,))
+        lower_dataset(dataset)
 
 
 @pytest.mark.parametrize("loader", [datasets.folder.default_loader, datasets.folder.pil_loader])
@@ -290,7 +282,6 @@ def with_target(folder: datasets.ImageFolder, target_transform: Callable[[int], 
             lambda f: datasets.DatasetFolder(f.root, Image.open, (".png",)),
             "DatasetFolder has its own loader",
         ),
-        (lambda f: datasets.ImageFolder(f.root, loader=pil_loader), "ImageFolder has its own loader"),
         (lambda f: Subset(f, [0, 10]), "Subset.indices: list index out of range: 10 with 10 samples"),
         (lambda f: Subset(f, [0, True]), "Subset.indices holds a bool"),
         (lambda f: Subset(f, ["0"]), "Subset.indices holds a str"),  # type: ignore[list-item]
@@ -494,6 +485,9 @@ def test_torchvisions_samples_are_read_in_place(folder: datasets.ImageFolder) ->
     source = lower_dataset(folder)
     assert isinstance(source.table, ListedTable)
     assert_same_samples(source, folder, folder.samples)
+    assert source.transform is folder.transform
+    assert source.index_map is None
+    assert source.is_current()
     assert source.table.labels_of(np.array([9, 0, 3])).tolist() == [folder.targets[index] for index in (9, 0, 3)]
     kept = list(folder.samples)
     folder.samples.clear()

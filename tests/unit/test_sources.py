@@ -17,7 +17,7 @@ from PIL import Image
 from torchvision import datasets, transforms
 
 from fastload.sources import ImageFiles, ImageFolder
-from fastload.sources._path_table import PathTable
+from fastload.sources._sample_table import PathTable
 
 HOSTILE_NAMES: list[str | bytes] = [
     "b/2.jpg",
@@ -268,6 +268,6 @@ def test_path_table_crosses_chunk_borders() -> None:
 
 
 def test_torchvision_is_not_imported() -> None:
-    code = "import sys, fastload.sources._lowering, fastload.transforms._lowering, fastload.samplers._lowering\n"
+    code = "import sys, fastload.sources._lowering, fastload.transforms._lowering, fastload.samplers._sampled\n"
     code += "assert not [name for name in sys.modules if name.startswith('torchvision')]"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])

@@ -27,7 +27,7 @@ from fastload._iteration.native._repairs import BatchRepairs
 from fastload._iteration.native._report import SampleReport, views_of
 from fastload._pillow._failures import exception_of
 from fastload._pillow._pillow import serve
-from fastload._planning._native_plans import NativePlan
+from fastload._planning._plan import NativePlan
 from fastload._process._exit import exit_state
 from fastload._process._interrupts import append_result
 from fastload._quarantine._failure import Account

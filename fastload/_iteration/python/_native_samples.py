@@ -21,7 +21,7 @@ from fastload._images._tally import native_tally
 from fastload._pillow import _pillow
 from fastload._pillow._decode_image import thread_decoder
 from fastload._pillow._failures import exception_of, exception_of_pillow
-from fastload._planning._native_plans import NativePartPlan
+from fastload._planning._plan import NativePartPlan
 from fastload._process import _config
 from fastload._process._interrupts import is_interrupt
 from fastload._process._worker_process import is_worker

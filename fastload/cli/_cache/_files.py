@@ -14,14 +14,12 @@ from torch.utils.data import DataLoader as TorchDataLoader
 
 from fastload._decode_cache._builders import FileAction, FileRun
 from fastload._display._progress import Progress
-from fastload._pillow._decode_image import pil_loader
 from fastload._process._config import MAX_FILE_BYTES
 from fastload._process._exit import ThreadStartError
 from fastload.cli._errors import CommandError, UsageError, one_line
 from fastload.cli._targets import loader_of
-from fastload.sources._file_paths import FilePaths
 from fastload.sources._image_folder import IMG_EXTENSIONS
-from fastload.sources._lowering import NotLoweredError, lower_dataset
+from fastload.sources._lowering import FilePaths, NotLoweredError, lower_dataset
 
 # Bytes of names, and os.walk: names are kept as the system gives them.
 # ruff: noqa: PTH111, PTH116, PTH118, PTH123
@@ -59,7 +57,7 @@ def files_of(target: str) -> TargetFiles:
         raise UsageError(f"{target!r} is neither a folder nor of the form script.py:name or package.module:name")
     loader = loader_of(target)
     try:
-        source = lower_dataset(loader.dataset, (pil_loader,))
+        source = lower_dataset(loader.dataset)
     except NotLoweredError as error:
         raise UsageError(
             f"which files {target} reads is not known: {error}. Name the folder that they are in instead of the loader"
