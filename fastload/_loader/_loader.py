@@ -25,6 +25,7 @@ from fastload._loader._addresses import AddressedBatches, batches_at, sample_at
 from fastload._loader._current import CurrentLoader
 from fastload._loader._explanation import Explanation, describe, explain_loader
 from fastload._loader._iterators import native_plan_of, new_iterator
+from fastload._loader._removed_arguments import refuses_removed
 from fastload._loader._resuming import (
     follow_sampler,
     load_state,
@@ -126,6 +127,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     cache: CacheSetting
     epoch = NextEpoch()
 
+    @refuses_removed
     def __init__(
         self,
         dataset: Dataset[T_co],

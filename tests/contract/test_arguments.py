@@ -142,6 +142,32 @@ def test_positional_arguments_are_in_torchs_order_and_keywords_are_known() -> No
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
+        ({"copy": False}, "copy=False: pass workers='threads', whose threads share all objects"),
+        (
+            {"copy": True},
+            "copy=True: leave it out; your Python then runs in worker processes, each with its own objects",
+        ),
+        (
+            {"thread_safe": False},
+            "thread_safe=False: leave it out; worker processes share no objects. With workers='threads', let the data "
+            "set use a lock",
+        ),
+        ({"thread_safe": True}, "thread_safe=True: leave it out; threads always use the data set at the same time"),
+    ],
+    ids=str,
+)
+def test_a_removed_argument_is_refused_with_what_replaces_it(arguments: dict[str, Any], text: str) -> None:
+    class Derived(fastload.DataLoader[int]):
+        pass
+
+    for kind in (fastload.DataLoader, Derived):
+        with pytest.raises(TypeError, match=f"^DataLoader no longer has the argument {re.escape(text)}$"):
+            kind([1], **arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
         ({"rng": "numpy"}, "rng must be 'torch' or 'sample', got 'numpy'"),
         ({"seed": 3}, "seed=3 needs rng='sample'; .*torch.manual_seed"),
         ({"rng": "torch", "seed": 0}, "seed=0 needs rng='sample'"),
