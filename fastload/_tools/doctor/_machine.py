@@ -10,8 +10,7 @@ from pathlib import Path
 
 from fastload._display._units import in_bytes
 from fastload._images._opencv import num_pool_threads, set_num_pool_threads
-from fastload._process._memory import read_text, total_memory
-from fastload._process._processors import num_available, processor_quota
+from fastload._process._limits import num_available, processor_quota, read_text, total_memory
 
 # threadpoolctl's names, and the variables that users set.
 _VARIABLES = {"openblas": "OPENBLAS_NUM_THREADS=1", "mkl": "MKL_NUM_THREADS=1", "openmp": "OMP_NUM_THREADS=1"}

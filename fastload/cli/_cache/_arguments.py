@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fastload._decode_cache._cache import Cache, What, default_path
-from fastload._process._processors import num_auto_workers
+from fastload._process._limits import num_auto_workers
 from fastload.cli._errors import UsageError, one_line
 
 # In the tables the numbers stand after their names.
