@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/content_hash.h"
+#include "base/enum_names.h"
 #include "bindings/bindings.h"
 #include "bindings/class.h"
 #include "engine/cache/built_records.h"
@@ -31,6 +32,27 @@
 namespace py = pybind11;
 
 namespace fastload {
+
+template <>
+struct EnumNames<RecordFileVerdict> {
+    static constexpr std::pair<const char*, RecordFileVerdict> kNames[] = {
+        {"good", RecordFileVerdict::kGood},
+        {"foreign", RecordFileVerdict::kForeign},
+        {"untrusted", RecordFileVerdict::kUntrusted},
+        {"failed", RecordFileVerdict::kFailed},
+    };
+};
+
+template <>
+struct EnumNames<BuildOutcome> {
+    static constexpr std::pair<const char*, BuildOutcome> kNames[] = {
+        {"kept", BuildOutcome::kKept},           {"known", BuildOutcome::kKnown},
+        {"not kept", BuildOutcome::kNotKept},    {"none", BuildOutcome::kNone},
+        {"too new", BuildOutcome::kTooNew},      {"absent", BuildOutcome::kAbsent},
+        {"different", BuildOutcome::kDifferent}, {"unread", BuildOutcome::kUnread},
+    };
+};
+
 namespace {
 
 // The key of this process and those forked from it. With a known key somebody could make files that get each other's
@@ -119,14 +141,6 @@ std::shared_ptr<RecordBuild> begin_build(std::shared_ptr<BuiltRecords> records, 
     return without_gil([&] { return std::make_shared<RecordBuild>(std::move(records), max_bytes); });
 }
 
-void finish_build(RecordBuild& build) {
-    without_gil([&build] { build.finish(); });
-}
-
-void run_store(const std::shared_ptr<RecordStore>& store) {
-    without_gil([&store] { store->run(); });
-}
-
 bool flush_store(const std::shared_ptr<RecordStore>& store, double timeout_seconds) {
     const std::chrono::milliseconds timeout(static_cast<std::int64_t>(timeout_seconds * 1000));
     return without_gil([&] { return store->flush(timeout); });
@@ -195,20 +209,6 @@ py::dict index_memory() {
         {{"records", counts.records}, {"record_bytes", counts.record_bytes}, {"memory_bytes", counts.memory_bytes}});
 }
 
-const char* verdict_name(RecordFileVerdict verdict) noexcept {
-    switch (verdict) {
-        case RecordFileVerdict::kGood:
-            return "good";
-        case RecordFileVerdict::kForeign:
-            return "foreign";
-        case RecordFileVerdict::kUntrusted:
-            return "untrusted";
-        case RecordFileVerdict::kFailed:
-            break;
-    }
-    return "failed";
-}
-
 py::list report_records(int folder, const py::bytes& key_bytes, const std::string& kind_name, bool reads_records) {
     const std::unique_ptr<const HashKey> key = hash_key_of(key_bytes);
     const StorePlace place = {folder, kind_of(kind_name), key.get(), 0};
@@ -232,33 +232,11 @@ py::list report_records(int folder, const py::bytes& key_bytes, const std::strin
                                 {"file_bytes", file.file_bytes},
                                 {"damaged", file.damaged}});
         row["name"] = file.name;
-        row["verdict"] = verdict_name(file.verdict);
+        row["verdict"] = name_of(file.verdict);
         row["has_writer"] = file.has_writer;
         result.append(row);
     }
     return result;
-}
-
-const char* outcome_name(BuildOutcome outcome) noexcept {
-    switch (outcome) {
-        case BuildOutcome::kKept:
-            return "kept";
-        case BuildOutcome::kKnown:
-            return "known";
-        case BuildOutcome::kNotKept:
-            return "not kept";
-        case BuildOutcome::kNone:
-            return "none";
-        case BuildOutcome::kTooNew:
-            return "too new";
-        case BuildOutcome::kAbsent:
-            return "absent";
-        case BuildOutcome::kDifferent:
-            return "different";
-        case BuildOutcome::kUnread:
-            break;
-    }
-    return "unread";
 }
 
 std::unique_ptr<RecordBuilder> index_builder(std::shared_ptr<DecodeCache> cache, std::uint64_t max_file_bytes,
@@ -284,7 +262,7 @@ const char* outcome_of(const Work& work) {
     BuildOutcome outcome = BuildOutcome::kUnread;
     const Status status = without_gil([&] { return work(&outcome); });
     if (status.code == StatusCode::kOutOfMemory) throw std::bad_alloc();
-    return outcome_name(outcome);
+    return name_of(outcome);
 }
 
 template <Status (RecordBuilder::*kWork)(ByteSpan, BuildOutcome*) noexcept>
@@ -315,7 +293,7 @@ void bind_cache(py::module_& m) {
         .def("key_of", &key_of, py::arg("contents"))
         .def_property_readonly("is_worth_it", &DecodeCache::is_worth_it);
     Class<RecordStore, std::shared_ptr<RecordStore>>(m, "RecordStore")
-        .def("run", &run_store)
+        .def("run", [](RecordStore& store) { without_gil([&] { store.run(); }); })
         .def("close", &RecordStore::close)
         .def("close_after_fork", &RecordStore::close_after_fork)
         .def("begin_epoch", &RecordStore::begin_epoch)
@@ -327,7 +305,7 @@ void bind_cache(py::module_& m) {
         .def("is_current", &BuiltRecords::is_current)
         .def("counters", &counters_of_built);
     Class<RecordBuild, std::shared_ptr<RecordBuild>>(m, "RecordBuild")
-        .def("finish", &finish_build)
+        .def("finish", [](RecordBuild& build) { without_gil([&] { build.finish(); }); })
         .def_property_readonly("error", &RecordBuild::error)
         .def_property_readonly("num_records", &RecordBuild::num_records);
     Class<FileRecordCache, std::shared_ptr<FileRecordCache>>(m, "FileRecordCache")

@@ -111,10 +111,6 @@ void set_destinations(BatchCopy& copy, const std::vector<std::uintptr_t>& addres
     without_gil([&] { copy.set_destinations({pointers.data(), pointers.size()}); });
 }
 
-void set_written(BatchCopy& copy) {
-    without_gil([&] { copy.set_written(); });
-}
-
 py::object failure(const BatchCopy& copy) {
     const DeviceStatus status = copy.status();
     if (status.is_ok()) return py::none();
@@ -126,13 +122,10 @@ py::object failure(const BatchCopy& copy) {
 void bind_device(py::module_& m) {
     Class<DeviceBackend, std::shared_ptr<DeviceBackend>>(m, "DeviceBackend").def("stay_in_thread", &stay_in_thread);
     m.def("open_cuda_device", &open_cuda_device, py::arg("runtime_major"), py::arg("device"));
-}
 
-void bind_staging(py::module_& m) {
     Class<StagingSlot, std::shared_ptr<StagingSlot>>(m, "StagingSlot")
         .def_property_readonly("address",
-                               [](const StagingSlot& slot) { return reinterpret_cast<std::uintptr_t>(slot.data()); })
-        .def_property_readonly("nbytes", &StagingSlot::size_bytes);
+                               [](const StagingSlot& slot) { return reinterpret_cast<std::uintptr_t>(slot.data()); });
 
     Class<StagingRing, RingHolder>(m, "StagingRing")
         .def(py::init(&make_ring), py::arg("backend"), py::kw_only(), py::arg("address"), py::arg("slot_bytes"),
@@ -143,7 +136,7 @@ void bind_staging(py::module_& m) {
     Class<BatchCopy, std::shared_ptr<BatchCopy>>(m, "BatchCopy")
         .def(py::init(&make_copy), py::arg("slot"), py::arg("parts"), py::arg("stream"))
         .def("set_destinations", &set_destinations, py::arg("addresses"))
-        .def("set_written", &set_written)
+        .def("set_written", [](BatchCopy& copy) { without_gil([&] { copy.set_written(); }); })
         .def_property_readonly("failure", &failure);
 }
 

@@ -51,24 +51,41 @@ std::shared_ptr<TorchExp> make_torch_exp(float low, float high, UniformRule rule
     return std::make_shared<TorchExp>(low, high, rule, words_of(corrections));
 }
 
-FloatArray exp_inputs(const TorchExp& exp, std::uint32_t first, std::size_t count) {
-    if (first > TorchExp::kNumDraws || count > TorchExp::kNumDraws - first) {
-        throw py::value_error("first + count must be at most 2**24");
-    }
+// Throws pybind11::value_error unless the table has numbers first, ..., first + count - 1.
+template <typename Table>
+void check_range(const Table& table, std::size_t first, std::size_t count) {
+    if (first <= table.count() && count <= table.count() - first) return;
+    throw py::value_error("first + count must be at most " + std::to_string(table.count()));
+}
+
+template <typename Table>
+FloatArray inputs_of(const Table& table, std::size_t first, std::size_t count) {
+    check_range(table, first, count);
     FloatArray inputs(static_cast<py::ssize_t>(count));
-    exp.fill_inputs(first, count, inputs.mutable_data());
+    table.fill_inputs(first, count, inputs.mutable_data());
     return inputs;
 }
 
-float exp_value(const TorchExp& exp, std::uint32_t bits24) {
-    if (bits24 >= TorchExp::kNumDraws) throw py::value_error("the draw must be below 2**24");
-    return exp(bits24);
+template <typename Table>
+bool add_values(Table& table, std::size_t first, const FloatArray& values) {
+    const Span<const float> span(values.data(), static_cast<std::size_t>(values.size()));
+    check_range(table, first, span.size());
+    const py::gil_scoped_release released;
+    return table.add(first, span);
 }
 
-bool add_exp_values(TorchExp& exp, std::uint32_t first, const FloatArray& values) {
-    const Span<const float> span(values.data(), static_cast<std::size_t>(values.size()));
-    const py::gil_scoped_release released;
-    return exp.add(first, span);
+// Adds what tables of results of torch.exp have in common.
+template <typename Table>
+void bind_table(Class<Table, std::shared_ptr<Table>>& bound) {
+    bound.def("__len__", &Table::count)
+        .def("inputs", &inputs_of<Table>, py::arg("first"), py::arg("count"))
+        .def("add", &add_values<Table>, py::arg("first"), py::arg("values"))
+        .def_property_readonly("corrections", &corrections_of<Table>);
+}
+
+float exp_value(const TorchExp& exp, std::uint32_t bits24) {
+    check_range(exp, bits24, 1);
+    return exp(bits24);
 }
 
 void load_state(TorchDraws& draws, const ByteArray& state) {
@@ -128,22 +145,6 @@ std::shared_ptr<TorchGaussian> make_torch_gaussian(float from, float to, const p
     return std::make_shared<TorchGaussian>(from, to, words_of(corrections));
 }
 
-FloatArray gaussian_exponents(const TorchGaussian& table, std::size_t first, std::size_t count) {
-    if (first > table.count() || count > table.count() - first) {
-        throw py::value_error("first + count must be at most " + std::to_string(table.count()));
-    }
-    FloatArray exponents(static_cast<py::ssize_t>(count));
-    table.fill_exponents(first, count, exponents.mutable_data());
-    return exponents;
-}
-
-bool add_gaussian_values(TorchGaussian& table, std::size_t first, const FloatArray& values) {
-    const Span<const float> span(values.data(), static_cast<std::size_t>(values.size()));
-    if (first > table.count() || span.size() > table.count() - first) throw py::value_error("too many values");
-    const py::gil_scoped_release released;
-    return table.add(first, span);
-}
-
 FloatArray weights_of(const GaussianBlur& blur, const std::vector<float>& positions, const FloatArray& sigmas) {
     if (positions.empty() || positions.size() > kMaxBlurSize) {
         throw py::value_error("there must be 1..127 positions, got " + std::to_string(positions.size()));
@@ -188,13 +189,12 @@ void bind_draws(py::module_& m) {
         .def_readonly("is_fused", &UniformRule::is_fused)
         .def_readonly("excludes_to", &UniformRule::excludes_to);
 
-    Class<TorchExp, std::shared_ptr<TorchExp>>(m, "TorchExp")
+    Class<TorchExp, std::shared_ptr<TorchExp>> torch_exp(m, "TorchExp");
+    torch_exp
         .def(py::init(&make_torch_exp), py::arg("low"), py::arg("high"), py::arg("rule"),
              py::arg("corrections") = py::bytes())
-        .def("inputs", &exp_inputs, py::arg("first"), py::arg("count"))
-        .def("add", &add_exp_values, py::arg("first"), py::arg("values"))
-        .def("value", &exp_value, py::arg("draw"))
-        .def_property_readonly("corrections", &corrections_of<TorchExp>);
+        .def("value", &exp_value, py::arg("draw"));
+    bind_table(torch_exp);
 
     Class<DrawSource>(m, "DrawSource")
         .def("below", &draw_below, py::arg("n"))
@@ -217,16 +217,12 @@ void bind_draws(py::module_& m) {
         .def("store", &store_state, py::arg("state").noconvert())
         .def("text", &text_of, "Returns the complete state, 2504 bytes, as base64.")
         .def("unpack", &unpack, py::arg("packed"));
-    Class<TorchGaussian, std::shared_ptr<TorchGaussian>>(m, "TorchGaussian")
+    Class<TorchGaussian, std::shared_ptr<TorchGaussian>> torch_gaussian(m, "TorchGaussian");
+    torch_gaussian
         .def(py::init(&make_torch_gaussian), py::arg("low"), py::arg("high"), py::arg("corrections") = py::bytes())
-        .def("__len__", &TorchGaussian::count)
-        .def("exponents", &gaussian_exponents, py::arg("first"), py::arg("count"))
-        .def("add", &add_gaussian_values, py::arg("first"), py::arg("values"))
-        .def("value", &TorchGaussian::operator(), py::arg("number"))
-        .def_property_readonly("corrections", &corrections_of<TorchGaussian>);
-}
+        .def("value", &TorchGaussian::operator(), py::arg("number"));
+    bind_table(torch_gaussian);
 
-void bind_blur(py::module_& m) {
     m.attr("MAX_BLUR_SIZE") = kMaxBlurSize;
     m.def("gaussian_weights", &weights_of, py::arg("blur"), py::arg("positions"), py::arg("sigmas"),
           "Returns the weights of one axis for each sigma, float32 [sigma, position].");

@@ -33,6 +33,11 @@ StandIn make_stand_in(const py::object& process_object, const std::string& own) 
     return {share(process_object), &ThreadGenerators::torch};
 }
 
+template <bool (MethodExchange::*kAdd)(PyObject*, const char*, const StandIn&)>
+void add_stand_in(MethodExchange& self, const py::object& exchanged, const std::string& name, const StandIn& stand_in) {
+    check((self.*kAdd)(exchanged.ptr(), name.c_str(), stand_in));
+}
+
 py::object make_descriptor(const py::type& type) {
     const Ref descriptor = make_gauss_next(reinterpret_cast<PyTypeObject*>(type.ptr()));
     check(static_cast<bool>(descriptor));
@@ -69,12 +74,8 @@ void bind_generators(py::module_& m) {
     Class<StandIn>(m, "StandIn").def(py::init(&make_stand_in), py::arg("process_object"), py::arg("own"));
     Class<MethodExchange>(m, "MethodExchange")
         .def(py::init<>())
-        .def(
-            "add_method",
-            [](MethodExchange& self, const py::object& function, const std::string& name, const StandIn& stand_in) {
-                check(self.add_method(function.ptr(), name.c_str(), stand_in));
-            },
-            py::arg("function"), py::arg("name"), py::arg("stand_in"))
+        .def("add_method", &add_stand_in<&MethodExchange::add_method>, py::arg("function"), py::arg("name"),
+             py::arg("stand_in"))
         .def(
             "add_function",
             [](MethodExchange& self, const py::object& function, const std::string& name,
@@ -92,12 +93,8 @@ void bind_generators(py::module_& m) {
             },
             py::arg("function"), py::arg("name"), py::arg("replacement"), py::arg("tensor_type").none(true),
             py::arg("count_modes"))
-        .def(
-            "add_attribute",
-            [](MethodExchange& self, const py::object& descriptor, const std::string& name, const StandIn& stand_in) {
-                check(self.add_attribute(descriptor.ptr(), name.c_str(), stand_in));
-            },
-            py::arg("descriptor"), py::arg("name"), py::arg("stand_in"))
+        .def("add_attribute", &add_stand_in<&MethodExchange::add_attribute>, py::arg("descriptor"), py::arg("name"),
+             py::arg("stand_in"))
         .def("make", &MethodExchange::make)
         .def("undo", &MethodExchange::undo);
     m.def("make_gauss_next", &make_descriptor, py::arg("type"));

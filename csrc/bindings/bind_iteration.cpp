@@ -32,14 +32,8 @@ using IndexArray = py::array_t<std::int64_t, py::array::c_style>;
 // Draw numbers of a batch's samples: Note [counter layout].
 using NumberArray = py::array_t<std::uint32_t, py::array::c_style>;
 
-// A view of them, empty if there are none. Throws py::value_error if there are not `count` of them.
-Span<const std::uint32_t> numbers_of(const std::optional<NumberArray>& draw_numbers, std::size_t count) {
-    if (!draw_numbers) return {};
-    const auto given = static_cast<std::size_t>(draw_numbers->size());
-    if (given == count) return {draw_numbers->data(), given};
-    throw py::value_error("there must be " + std::to_string(count) + " draw_numbers, one for each sample, got " +
-                          std::to_string(given));
-}
+// Address and size of the batch of each view; none for an empty batch.
+using Memory = std::vector<std::pair<std::uintptr_t, std::size_t>>;
 
 // Longest time that a wait keeps Python's signal handlers from running: a Ctrl-C is noticed within it.
 constexpr std::chrono::milliseconds kSignalPollInterval{50};
@@ -177,12 +171,6 @@ class Batch {
         return owner;
     }
 
-    // The first sample that failed, or None.
-    py::object error() const {
-        if (slot_->first_error() == nullptr) return py::none();
-        return describe(*slot_->first_error());
-    }
-
     // All failed samples, by position.
     py::list errors() const {
         py::list errors;
@@ -231,25 +219,59 @@ class Batch {
     std::shared_ptr<void> owner_;
 };
 
-// Address and size of the batch of each view; none for an empty batch.
-using Memory = std::vector<std::pair<std::uintptr_t, std::size_t>>;
-
-struct Submission {
-    explicit Submission(const py::handle& fields) {
-        std::tie(indices, memory, owner, copy, draw_numbers) = fields.cast<
+// A batch to be loaded: indices, memory, the owner of the memory, the copy to a device or None, and the draw numbers of
+// its samples or None.
+class Submission {
+  public:
+    // Throws py::value_error, or py::index_error for an index, if the fields do not suit `source`.
+    Submission(const py::handle& fields, const SampleSource& source) {
+        Memory memory;
+        std::tie(indices_, memory, owner_, copy, draw_numbers_) = fields.cast<
             std::tuple<IndexArray, Memory, py::object, std::shared_ptr<BatchCopy>, std::optional<NumberArray>>>();
+        for (const std::int64_t index : indices()) check_index(*source.index, index);
+        const std::size_t count = indices().size();
+        if (memory.size() != (count == 0 ? 0 : source.views.size())) {
+            throw py::value_error("there must be memory for " + std::to_string(source.views.size()) + " views, got " +
+                                  std::to_string(memory.size()));
+        }
+        for (std::size_t i = 0; i < memory.size(); ++i) {
+            const auto [address, size] = memory[i];
+            const std::size_t sample_bytes = source.views[i].sample_bytes;
+            std::size_t expected = 0;
+            if (!checked_multiply(count, sample_bytes, &expected) || size != expected) {
+                throw py::value_error("the batch's memory must hold exactly " + std::to_string(count) + " samples of " +
+                                      std::to_string(sample_bytes) + " bytes, got " + std::to_string(size) + " bytes");
+            }
+            images_.push_back(reinterpret_cast<std::uint8_t*>(address));
+        }
+        if (draw_numbers_ && draw_numbers().size() != count) {
+            throw py::value_error("there must be " + std::to_string(count) +
+                                  " draw_numbers, one for each sample, got " + std::to_string(draw_numbers().size()));
+        }
     }
 
-    Span<const std::uint32_t> numbers() const {
-        return numbers_of(draw_numbers, static_cast<std::size_t>(indices.size()));
+    Span<const std::int64_t> indices() const { return {indices_.data(), static_cast<std::size_t>(indices_.size())}; }
+    Span<std::uint8_t* const> images() const { return {images_.data(), images_.size()}; }
+    std::shared_ptr<void> owner() const { return make_token(owner_); }
+    Span<const std::uint32_t> draw_numbers() const {
+        if (!draw_numbers_) return {};
+        return {draw_numbers_->data(), static_cast<std::size_t>(draw_numbers_->size())};
     }
 
-    IndexArray indices;
-    Memory memory;
-    py::object owner;
     std::shared_ptr<BatchCopy> copy;
-    std::optional<NumberArray> draw_numbers;  // of each sample, or none: Note [counter layout]
+
+  private:
+    IndexArray indices_;
+    std::vector<std::uint8_t*> images_;
+    py::object owner_;
+    std::optional<NumberArray> draw_numbers_;
 };
+
+py::list objects_of(const std::vector<std::shared_ptr<void>>& tokens) {
+    py::list objects;
+    for (const std::shared_ptr<void>& token : tokens) objects.append(object_of(token));
+    return objects;
+}
 
 // Empties the list. Cannot be interrupted: no Python code runs.
 void empty(const py::list& list) {
@@ -275,18 +297,13 @@ class IterationHandle {
         run_deferred_releases();
     }
 
-    // Empties `given`, if there is one, when the batch is queued. In one call, so that an interrupt comes before or
-    // after both.
-    void submit(const IndexArray& indices, const Memory& memory, const py::object& owner,
-                std::shared_ptr<BatchCopy> copy, const std::optional<NumberArray>& draw_numbers,
-                const std::optional<py::list>& given) {
+    // Empties `given` when the batch is queued. In one call, so that an interrupt comes before or after both.
+    void submit(const py::tuple& fields, const py::list& given) {
         check_process(core());
         run_deferred_releases();
-        check_submission(indices, memory);
-        const std::vector<std::uint8_t*> images = pointers_of(memory);
-        iteration().submit(span_of(indices), {images.data(), images.size()}, make_token(owner), std::move(copy),
-                           numbers_of(draw_numbers, static_cast<std::size_t>(indices.size())));
-        if (given) empty(*given);
+        const Submission batch(fields, iteration().front().source());
+        iteration().submit(batch.indices(), batch.images(), batch.owner(), batch.copy, batch.draw_numbers());
+        empty(given);
     }
 
     // Returns the next batch in order, or a FallbackTask (only without threads), or None when `timeout_seconds` > 0 has
@@ -328,17 +345,13 @@ class IterationHandle {
     // The owners of the batches in flight that share random numbers with `batch`, in order.
     py::list owners_after(const Batch& batch) const {
         check_process(core());
-        py::list owners;
-        for (const std::shared_ptr<void>& token : batch.lane().memory_in_flight()) owners.append(object_of(token));
-        return owners;
+        return objects_of(batch.lane().memory_in_flight());
     }
 
     // The owners of the first `count` batches in flight, in the order in which they will be taken.
     py::list owners_in_flight(std::size_t count) const {
         check_process(core());
-        py::list owners;
-        for (const std::shared_ptr<void>& token : iteration().memory_in_flight(count)) owners.append(object_of(token));
-        return owners;
+        return objects_of(iteration().memory_in_flight(count));
     }
 
     // Drops these batches and submits `again` instead, whose draws begin where the draws of `batch` ended. In one call,
@@ -364,17 +377,14 @@ class IterationHandle {
                       const std::vector<py::list>& taken) {
         check_process(core());
         run_deferred_releases();
-        const Submission again(first);
-        check_submission(again.indices, again.memory);
+        const Submission again(first, iteration().front().source());
         const std::vector<Submission> submissions = checked(later);
-        const Span<const std::uint32_t> numbers = again.numbers();
         const std::vector<LostDraws> lost = lost_draws_of(lost_draws);
         const std::shared_ptr<DrawLane> lane = batch.taken_back(iteration());
         if (lane == nullptr) return false;
         whole_or_cancelled([&] {
-            const std::vector<std::uint8_t*> images = pointers_of(again.memory);
-            lane->submit_first(span_of(again.indices), {images.data(), images.size()}, make_token(again.owner),
-                               again.copy, {lost.data(), lost.size()}, numbers);
+            lane->submit_first(again.indices(), again.images(), again.owner(), again.copy, {lost.data(), lost.size()},
+                               again.draw_numbers());
             submit_to(*lane, submissions);
         });
         for (const py::list& list : taken) empty(list);
@@ -427,46 +437,13 @@ class IterationHandle {
 
     std::vector<Submission> checked(const py::list& items) const {
         std::vector<Submission> submissions;
-        for (const py::handle& item : items) {
-            const Submission& submission = submissions.emplace_back(item);
-            check_submission(submission.indices, submission.memory);
-        }
+        for (const py::handle& item : items) submissions.emplace_back(item, iteration().front().source());
         return submissions;
     }
 
     static void submit_to(DrawLane& lane, const std::vector<Submission>& batches) {
         for (const Submission& batch : batches) {
-            const std::vector<std::uint8_t*> images = pointers_of(batch.memory);
-            lane.submit(span_of(batch.indices), {images.data(), images.size()}, make_token(batch.owner), batch.copy,
-                        batch.numbers());
-        }
-    }
-
-    static Span<const std::int64_t> span_of(const IndexArray& indices) {
-        return {indices.data(), static_cast<std::size_t>(indices.size())};
-    }
-
-    static std::vector<std::uint8_t*> pointers_of(const Memory& memory) {
-        std::vector<std::uint8_t*> pointers;
-        for (const auto& view : memory) pointers.push_back(reinterpret_cast<std::uint8_t*>(view.first));
-        return pointers;
-    }
-
-    void check_submission(const IndexArray& indices, const Memory& memory) const {
-        const SampleSource& source = iteration().front().source();
-        for (const std::int64_t index : span_of(indices)) check_index(*source.index, index);
-        const auto count = static_cast<std::size_t>(indices.size());
-        if (memory.size() != (count == 0 ? 0 : source.views.size())) {
-            throw py::value_error("there must be memory for " + std::to_string(source.views.size()) + " views, got " +
-                                  std::to_string(memory.size()));
-        }
-        for (std::size_t i = 0; i < memory.size(); ++i) {
-            const std::size_t sample_bytes = source.views[i].sample_bytes;
-            std::size_t expected = 0;
-            if (checked_multiply(count, sample_bytes, &expected) && memory[i].second == expected) continue;
-            throw py::value_error("the batch's memory must hold exactly " + std::to_string(count) + " samples of " +
-                                  std::to_string(sample_bytes) + " bytes, got " + std::to_string(memory[i].second) +
-                                  " bytes");
+            lane.submit(batch.indices(), batch.images(), batch.owner(), batch.copy, batch.draw_numbers());
         }
     }
 
@@ -512,7 +489,6 @@ void bind_iteration(py::module_& m) {
 
     Class<Batch>(m, "Batch")
         .def("take_owner", &Batch::take_owner)
-        .def_property_readonly("error", &Batch::error)
         .def_property_readonly("errors", &Batch::errors)
         .def_property_readonly("revived", &Batch::revived)
         .def_property_readonly("is_whole", &Batch::is_whole)
@@ -521,8 +497,7 @@ void bind_iteration(py::module_& m) {
         .def("reports", &Batch::reports);
 
     Class<IterationHandle>(m, "Iteration")
-        .def("submit", &IterationHandle::submit, py::arg("indices"), py::arg("memory"), py::arg("owner"),
-             py::arg("copy") = py::none(), py::arg("draw_numbers") = py::none(), py::arg("given") = py::none())
+        .def("submit", &IterationHandle::submit, py::arg("batch"), py::arg("given"))
         .def("owners_in_flight", &IterationHandle::owners_in_flight, py::arg("count"))
         .def("next", &IterationHandle::next, py::arg("timeout_seconds"))
         .def("owners_after", &IterationHandle::owners_after, py::arg("batch"))

@@ -305,9 +305,7 @@ void bind_steps(py::module_& m) {
     m.attr("MAX_BOX_RADIUS") = kMaxBoxRadius;
     m.attr("MAX_IMAGE_SIDE") = kMaxImageSide;
     m.attr("MAX_OPERATIONS") = kMaxOperations;
-}
 
-void bind_transform_plan(py::module_& m) {
     Class<TransformPlan, std::shared_ptr<TransformPlan>>(m, "TransformPlan")
         .def(py::init(&create_plan), py::arg("steps"), py::kw_only(), py::arg("element_size") = 1,
              py::arg("channels_last") = true, py::arg("table") = py::none(), py::arg("resize_order"),

@@ -23,16 +23,12 @@ struct NativeWorkerOptions;
 
 // Each function adds one part to the module. It is in the file named after it, or in the one named here.
 void bind_device(pybind11::module_& m);
-void bind_staging(pybind11::module_& m);  // bind_device.cpp; after bind_device()
-void bind_draws(pybind11::module_& m);
 void bind_generators(pybind11::module_& m);
 void bind_steps(pybind11::module_& m);
-void bind_blur(pybind11::module_& m);            // bind_draws.cpp; after bind_steps()
-void bind_transform_plan(pybind11::module_& m);  // bind_steps.cpp
+void bind_draws(pybind11::module_& m);  // after bind_steps()
 void bind_sources(pybind11::module_& m);
 void bind_iteration(pybind11::module_& m);
-void bind_next(pybind11::module_& m);
-void bind_drops(pybind11::module_& m);
+void bind_interrupts(pybind11::module_& m);
 void bind_messages(pybind11::module_& m);
 void bind_cache(pybind11::module_& m);
 void bind_codec(pybind11::module_& m);

@@ -158,16 +158,12 @@ PYBIND11_MODULE(_core, module) {
     module.def("active_kernel_table", &active_table_name);
     module.def("gil_wait_seconds", &gil_wait_seconds);
     bind_device(module);
-    bind_staging(module);
-    bind_draws(module);
     bind_generators(module);
     bind_steps(module);
-    bind_blur(module);
-    bind_transform_plan(module);
+    bind_draws(module);
     bind_sources(module);
     bind_iteration(module);
-    bind_next(module);
-    bind_drops(module);
+    bind_interrupts(module);
     bind_messages(module);
     bind_cache(module);
     bind_codec(module);

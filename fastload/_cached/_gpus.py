@@ -39,22 +39,15 @@ def finished(sample: Any, to: torch.device | None) -> Any:
     return on(sample, to)
 
 
-class _To:
-    """A place for moved(): a device."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-
-    def copy(self, tensor: torch.Tensor) -> torch.Tensor:
-        return tensor.to(self._device)
-
-    def copy_object(self, value: Any) -> Any:
-        return value.to(self._device) if callable(getattr(value, "to", None)) else None
-
-
 def on(sample: Any, to: torch.device | None) -> Any:
     """Returns `sample` with its tensors on `to`, with all copies finished; None: where they are."""
-    return sample if to is None else moved(sample, _To(to))
+    if to is None:
+        return sample
+    return moved(
+        sample,
+        lambda tensor: tensor.to(to),
+        lambda value: value.to(to) if callable(getattr(value, "to", None)) else None,
+    )
 
 
 def _tensors(sample: Any) -> Iterator[torch.Tensor]:

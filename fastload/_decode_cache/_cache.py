@@ -16,7 +16,7 @@ from fastload._decode_cache._store import KINDS, RecordKind, StorePlace
 from fastload._display._progress import Progress
 from fastload._display._units import bytes_of, counted, in_bytes
 from fastload._process import _config
-from fastload._process._processors import num_auto_workers
+from fastload._process._limits import num_auto_workers
 
 # Enough for five million photographs of ImageNet's kind.
 DEFAULT_MAX_BYTES = 4 << 30

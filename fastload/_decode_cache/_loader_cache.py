@@ -18,7 +18,7 @@ from fastload._decode_cache._store import OpenStore, open_store
 from fastload._display._units import counted, in_bytes
 from fastload._process import _config
 from fastload._process._interrupts import is_interrupt
-from fastload._process._memory import total_memory
+from fastload._process._limits import total_memory
 from fastload._process._worker_process import warn
 
 CacheSetting = Literal["auto"] | Cache | None
@@ -186,7 +186,7 @@ def _made(store: OpenStore | None, num_images: int, files: FileRecords | None) -
     return _native.make_decode_cache(num_images)
 
 
-def _memory_and_reads(counters: _native.StoreCounters | _native.BuiltCounters) -> Mapping[str, int]:
+def _memory_and_reads(counters: Mapping[str, int]) -> Mapping[str, int]:
     return {
         "cache_records": counters["records"],
         "cache_memory_bytes": counters["memory_bytes"],

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -37,7 +38,8 @@ class ViewForm:
         return self.layout.sample_bytes if self.table is None else 3 * self.layout.height * self.layout.width
 
 
-class PlacedBatch(Protocol):
+@dataclass(eq=False)
+class PlacedBatch:
     """Room for one batch.
 
     Attributes:
@@ -45,19 +47,18 @@ class PlacedBatch(Protocol):
         copy: The copy of these parts to a device, or None.
     """
 
-    @property
-    def parts(self) -> list[tuple[int, int]]: ...
-    @property
-    def copy(self) -> _native.BatchCopy | None: ...
+    parts: list[tuple[int, int]]
+    copy: _native.BatchCopy | None
 
 
-class BatchMemory(Protocol):
+class BatchMemory(ABC):
     """Provides room for batches, in the order in which they are requested."""
 
     def has_room(self) -> bool:
         """Returns whether there is room for another batch now."""
+        return True
 
-    def wait_for_room(self) -> None:
+    def wait_for_room(self) -> None:  # noqa: B027 - there is always room
         """Waits until there is room for another batch.
 
         Raises:
@@ -65,15 +66,18 @@ class BatchMemory(Protocol):
             LoaderClosedError: The loader was closed meanwhile.
         """
 
+    @abstractmethod
     def place(self, labels: torch.Tensor) -> PlacedBatch:
         """Returns room for a batch with these labels, int64 [batch]; call only if there is room."""
 
     def place_again(self, batches: Sequence[torch.Tensor]) -> list[PlacedBatch]:
         """Returns new room for batches, given by their labels, whose first room may still be written to."""
+        return [self.place(labels) for labels in batches]
 
-    def look_ahead(self, batches: Sequence[PlacedBatch]) -> None:
+    def look_ahead(self, batches: Sequence[PlacedBatch]) -> None:  # noqa: B027
         """Announces the next batches, in order."""
 
+    @abstractmethod
     def deliver(self, placed: PlacedBatch, number: int) -> tuple[list[torch.Tensor], torch.Tensor]:
         """Returns the images of each view and the labels, once they are written. Repeatable until let_go().
 
@@ -81,22 +85,17 @@ class BatchMemory(Protocol):
             DeviceError: They did not reach the device; `number` is the batch's number.
         """
 
-    def let_go(self, placed: PlacedBatch) -> None:
+    def let_go(self, placed: PlacedBatch) -> None:  # noqa: B027
         """Releases memory that is not the user's, once the batch is delivered or will not be."""
 
 
-@dataclass(frozen=True)
-class _HostBatch:
+@dataclass(eq=False)
+class _HostBatch(PlacedBatch):
     images: list[torch.Tensor]
     labels: torch.Tensor
-    copy: None = None
-
-    @property
-    def parts(self) -> list[tuple[int, int]]:
-        return [(view.data_ptr(), view.numel() * view.element_size()) for view in self.images]
 
 
-class HostMemory:
+class HostMemory(BatchMemory):
     """Fresh tensors on the host, to which the engine writes what the user gets.
 
     Args:
@@ -110,18 +109,12 @@ class HostMemory:
         self._forms = forms
         self._pinned = pinned
 
-    def has_room(self) -> bool:
-        return True
-
-    def wait_for_room(self) -> None:
-        pass
-
     def place(self, labels: torch.Tensor) -> _HostBatch:
         batch_size = len(labels)
         images = [self._allocate(form.layout, batch_size) for form in self._forms] if batch_size else []
         if self._pinned is not None:
             labels = self._pinned.empty(batch_size, dtype=labels.dtype).copy_(labels)
-        return _HostBatch(images, labels)
+        return _HostBatch([(view.data_ptr(), view.nbytes) for view in images], None, images, labels)
 
     def _allocate(self, layout: BatchLayout, batch_size: int) -> torch.Tensor:
         if self._pinned is None:
@@ -129,37 +122,27 @@ class HostMemory:
         shape = layout.shape(batch_size)
         return self._pinned.empty(*shape, dtype=layout.dtype, memory_format=layout.memory_format)
 
-    def place_again(self, batches: Sequence[torch.Tensor]) -> list[PlacedBatch]:
-        return [self.place(labels) for labels in batches]
-
-    def look_ahead(self, batches: Sequence[PlacedBatch]) -> None:
-        pass
-
     def deliver(self, placed: PlacedBatch, number: int) -> tuple[list[torch.Tensor], torch.Tensor]:
         assert isinstance(placed, _HostBatch)
         return placed.images, placed.labels
 
-    def let_go(self, placed: PlacedBatch) -> None:
-        pass
 
-
-class _StagedBatch:
+class _StagedBatch(PlacedBatch):
     """A batch in a staging slot: the views, then the labels."""
 
     def __init__(self, slot: _native.StagingSlot | None, sizes: Sequence[int], batch_size: int, stream: int) -> None:
+        super().__init__([], None)
         self.batch_size = batch_size
         self.num_bytes = sum(sizes)
         self.is_delivered = False
         self.destinations: list[torch.Tensor] | None = None
-        self.parts: list[tuple[int, int]] = []
-        self.copy: _native.BatchCopy | None = None
         if slot is not None:
             offsets = _offsets(sizes)
             self.parts = [(slot.address + offset, size) for offset, size in zip(offsets[:-1], sizes[:-1], strict=True)]
             self.copy = _native.BatchCopy(slot, list(zip(offsets, sizes, strict=True)), stream)
 
 
-class StagedMemory:
+class StagedMemory(BatchMemory):
     """Reused page-locked slots, and copies from them to a device. See Note [staging slots].
 
     Args:

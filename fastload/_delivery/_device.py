@@ -15,7 +15,7 @@ import functools
 import warnings
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, MutableSequence, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch.utils.data._utils.pin_memory import pin_memory
@@ -104,7 +104,16 @@ class PinnedMemory:
 
     def pin_host_tensors(self, batch: Any) -> Any:
         """Pins the host tensors of a batch for a device; others, and any that cannot be pinned, stay as they are."""
-        return moved(batch, _PinnedPlace(self.pin))
+        return moved(batch, self._pin_tensor, self._pin_object)
+
+    def _pin_tensor(self, tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.device.type != "cpu" or tensor.layout is not torch.strided:
+            return tensor
+        pinned: torch.Tensor = self.pin(tensor)
+        return pinned
+
+    def _pin_object(self, value: Any) -> Any:
+        return self.pin(value) if callable(getattr(value, "pin_memory", None)) else None
 
     def _count_pageable(self, error: RuntimeError) -> None:
         self.num_pageable += 1
@@ -163,7 +172,7 @@ class Device:
         return host.to(self._device, non_blocking=True)
 
     def copy_object(self, value: Any) -> Any:
-        """Copies an object, as Place says."""
+        """Copies a user's object to the device; returns None if it is not one that copies itself."""
         return object_to(value, self.name)
 
     def called(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -311,52 +320,24 @@ def _named(device: Any) -> torch.device:
     return named
 
 
-class Place(Protocol):
-    """A place to which a batch's tensors can be copied: a Device, the host, page-locked memory."""
+def moved(value: Any, copy: Callable[[torch.Tensor], torch.Tensor], copy_object: Callable[[Any], Any]) -> Any:
+    """Returns `value` with its tensors and other objects in another place; it looks where torch's pin_memory() does.
 
-    def copy(self, tensor: torch.Tensor, /) -> torch.Tensor: ...
-    def copy_object(self, value: Any, /) -> Any:
-        """Copies a user's object; returns None if it is not one that copies itself."""
-
-
-class _Host:
-    def copy(self, tensor: torch.Tensor) -> torch.Tensor:
-        return tensor.cpu()
-
-    def copy_object(self, value: Any) -> Any:
-        return object_to(value, "cpu")
-
-
-HOST: Place = _Host()
-
-
-class _PinnedPlace:
-    def __init__(self, pin: Callable[[Any], Any]) -> None:
-        self._pin = pin
-
-    def copy(self, tensor: torch.Tensor) -> torch.Tensor:
-        if tensor.device.type != "cpu" or tensor.layout is not torch.strided:
-            return tensor
-        pinned: torch.Tensor = self._pin(tensor)
-        return pinned
-
-    def copy_object(self, value: Any) -> Any:
-        return self._pin(value) if callable(getattr(value, "pin_memory", None)) else None
-
-
-def moved(value: Any, place: Place) -> Any:
-    """Returns `value` with its tensors and other objects in another place; it looks where torch's pin_memory() does."""
+    Args:
+        copy: Returns a tensor there.
+        copy_object: Returns a user's object there; None if it is not one that copies itself.
+    """
     if isinstance(value, torch.Tensor):
-        return place.copy(value)
+        return copy(value)
     if isinstance(value, (str, bytes)):
         return value
     if isinstance(value, Mapping):
-        return _mapping_like(value, {key: moved(item, place) for key, item in value.items()})
+        return _mapping_like(value, {key: moved(item, copy, copy_object) for key, item in value.items()})
     # Before tuples: a PackedSequence is a tuple, and knows which part of it stays on the host.
-    if (copied := place.copy_object(value)) is not None:
+    if (copied := copy_object(value)) is not None:
         return copied
     if isinstance(value, Sequence):
-        return _sequence_like(value, [moved(item, place) for item in value])
+        return _sequence_like(value, [moved(item, copy, copy_object) for item in value])
     return value
 
 

@@ -49,7 +49,7 @@ class Delivery:
         if self.device is None:
             return batch
         with self.naming(batch, number), self.on_copy_stream():
-            return moved(batch, self.device)
+            return moved(batch, self.device.copy, self.device.copy_object)
 
     def hand_over(self, given: Iterator[Any], ready: list[Any]) -> None:
         """Appends the result of device_transform for the batch that `given` yields, which is on the device.
@@ -59,14 +59,11 @@ class Delivery:
         if self.transform is None:
             ready.extend(given)
             return
+        transform = self.transform if self.device is None else self.device.called(self.transform)
         with self.on_copy_stream():
-            ready.extend(map(self._called(), given))
+            ready.extend(map(transform, given))
         if not ready:
             raise RuntimeError("device_transform raised StopIteration, which would end the epoch silently")
-
-    def _called(self) -> Callable[[Any], Any]:
-        assert self.transform is not None, "there is a transform"
-        return self.transform if self.device is None else self.device.called(self.transform)
 
     def follow(self, batch: Any, number: int) -> None:
         """Makes later work on the caller's current stream wait for `batch`, as Note [device order] says.

@@ -17,31 +17,14 @@ import logging
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import FunctionType, MemberDescriptorType, ModuleType
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 import torch.utils.data
 
-
-class DeviceApi(Protocol):
-    """The part of torch.cuda that is used here; tests have their own."""
-
-    def is_initialized(self) -> bool: ...
-    def current_device(self) -> int: ...
-    def set_device(self, device: int) -> None: ...
-    def current_stream(self, device: int | None = None) -> Any: ...
-    def set_stream(self, stream: Any) -> None: ...
-    def Stream(self) -> Any: ...
-    def Event(self) -> Any: ...
-
-
-@dataclass(frozen=True)
-class Mark:
-    """The device work for a sample or batch: an event on each stream that has some, by device."""
-
-    events: Mapping[int, Any]
+# The device work for a sample or batch: an event on each stream that has some, by device.
+Mark = dict[int, Any]
 
 
 class _ThreadState(threading.local):
@@ -54,10 +37,10 @@ class DeviceOrder:
     It does nothing until the program has begun to use the device.
 
     Args:
-        api: torch.cuda.
+        api: torch.cuda; tests have their own.
     """
 
-    def __init__(self, api: DeviceApi = torch.cuda) -> None:
+    def __init__(self, api: Any = torch.cuda) -> None:
         self._api = api
         self._start: Mark | None = None
         self._device: int | None = None
@@ -89,13 +72,13 @@ class DeviceOrder:
         if not self._api.is_initialized():
             return None
         devices = {self._api.current_device(), *map(self._device_of, holders(value))}
-        return Mark({device: self._recorded(device) for device in devices})
+        return {device: self._recorded(device) for device in devices}
 
     def take_over(self, value: Any, mark: Mark | None) -> None:
         """Makes later device work of the calling thread wait for `mark`, and lets it use `value`."""
         if mark is None:
             return
-        for device, event in mark.events.items():
+        for device, event in mark.items():
             self._api.current_stream(device).wait_event(event)
         for holder in holders(value):
             holder.record_stream(self._api.current_stream(self._device_of(holder)))

@@ -37,7 +37,7 @@ from fastload._loader._state import LoaderState, NextEpoch, recent_loaders
 from fastload._loader._steps import StepsIterator
 from fastload._process import _config
 from fastload._process._distributed import warn_of_unsharded
-from fastload._process._processors import num_auto_workers, num_available
+from fastload._process._limits import num_auto_workers, num_available
 from fastload.samplers._seeded_shuffle import SeededShuffle
 from fastload.samplers._sharded_sampler import ShardedSampler
 from fastload.sources._lowering import FilePaths, NotLoweredError, lower_dataset

@@ -29,10 +29,22 @@ def warn_of_unsharded(loader: DataLoader[Any]) -> None:
     any other sampler and an iterable dataset may know their rank, so they cause no warning.
     """
     if (dealt_again := _dealt_again(loader.batch_sampler)) is not None:
-        _warn_of_two_deals(os.getpid(), type(dealt_again).__name__, dealt_again.num_replicas)
+        _warn(
+            os.getpid(),
+            "The samples of this DataLoader are sharded twice: Accelerate shards the batches of a "
+            f"{type(dealt_again).__name__} that has sharded the samples already, so only about one of "
+            f"{dealt_again.num_replicas} is loaded. Give Accelerator.prepare() a loader with shuffle=... instead of "
+            "this sampler, or do not pass the loader to prepare()",
+        )
     _, world_size = rank_and_world_size()
     if world_size > 1 and _takes_all(loader) and not _is_share(loader.dataset, world_size):
-        _warn(os.getpid(), world_size)
+        _warn(
+            os.getpid(),
+            f"The process group has {world_size} ranks, and this DataLoader gives every sample to each of them: its "
+            "sampler does not know the rank. To load each sample on one rank, pass sampler=fastload.ShardedSampler("
+            "dataset, shuffle=...) instead of shuffle=..., and call loader.sampler.set_epoch(epoch) before each "
+            "epoch. If the dataset is this rank's part already, or every rank is to see all samples, ignore this.",
+        )
 
 
 def rank_and_world_size() -> tuple[int, int]:
@@ -84,21 +96,5 @@ def _is_share(dataset: Any, world_size: int) -> bool:
 
 
 @functools.cache  # once per process; a forked child is another one
-def _warn(process_id: int, world_size: int) -> None:
-    warnings.warn(
-        f"The process group has {world_size} ranks, and this DataLoader gives every sample to each of them: its "
-        "sampler does not know the rank. To load each sample on one rank, pass sampler=fastload.ShardedSampler("
-        "dataset, shuffle=...) instead of shuffle=..., and call loader.sampler.set_epoch(epoch) before each epoch. If "
-        "the dataset is this rank's part already, or every rank is to see all samples, ignore this.",
-        stacklevel=4,
-    )
-
-
-@functools.cache
-def _warn_of_two_deals(process_id: int, sampler: str, num_replicas: int) -> None:
-    warnings.warn(
-        f"The samples of this DataLoader are sharded twice: Accelerate shards the batches of a {sampler} that has "
-        f"sharded the samples already, so only about one of {num_replicas} is loaded. Give Accelerator.prepare() a "
-        "loader with shuffle=... instead of this sampler, or do not pass the loader to prepare()",
-        stacklevel=4,
-    )
+def _warn(process_id: int, text: str) -> None:
+    warnings.warn(text, stacklevel=4)

@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from fastload._process._memory import read_text
+from fastload._process._limits import read_text
 
 _REMOTE = frozenset(
     (

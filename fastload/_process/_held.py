@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from abc import ABC, abstractmethod
-from contextlib import AbstractContextManager
-from types import TracebackType
+from collections.abc import Iterator
 
 
 class HeldChange(ABC):
@@ -51,8 +51,13 @@ class HeldChange(ABC):
             if self._count == 0:
                 self.undo()
 
-    def held(self) -> AbstractContextManager[None]:
-        return _Held(self)
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        generation = self.hold()
+        try:
+            yield
+        finally:
+            self.release(generation)
 
     def _watch_forks(self) -> None:
         if self._knows_forks:
@@ -70,16 +75,3 @@ class HeldChange(ABC):
         if self._count == 0:
             self._generation += 1
             self.undo()
-
-
-class _Held(AbstractContextManager[None]):
-    def __init__(self, change: HeldChange) -> None:
-        self._change = change
-
-    def __enter__(self) -> None:
-        self._generation = self._change.hold()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._change.release(self._generation)

@@ -65,17 +65,12 @@ def _autocast_devices() -> list[str]:
 
 def without_inference(batch: Any) -> Any:
     """Returns `batch`, made in inference mode, with tensors that can be trained with. They share its memory."""
-    return moved(batch, _Ordinary())
+    return moved(batch, _ordinary, lambda value: None)
 
 
-class _Ordinary:
-    """Makes new tensors of the same memory, as a batch from a worker process has. Call it outside inference mode."""
-
-    def copy(self, tensor: torch.Tensor) -> torch.Tensor:
-        if type(tensor) is not torch.Tensor or tensor.layout is not torch.strided:
-            return tensor.clone()
-        empty = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
-        return empty.set_(tensor.untyped_storage(), tensor.storage_offset(), tensor.size(), tensor.stride())
-
-    def copy_object(self, value: Any) -> None:
-        return None
+def _ordinary(tensor: torch.Tensor) -> torch.Tensor:
+    """Returns a new tensor of the same memory, as a batch from a worker process has. Call it outside inference mode."""
+    if type(tensor) is not torch.Tensor or tensor.layout is not torch.strided:
+        return tensor.clone()
+    empty = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+    return empty.set_(tensor.untyped_storage(), tensor.storage_offset(), tensor.size(), tensor.stride())

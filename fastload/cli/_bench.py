@@ -12,7 +12,7 @@ from fastload._display._table import Table
 from fastload._display._units import counted, in_percent, in_seconds
 from fastload._loader._counterparts import fastload_counterpart, torch_counterpart
 from fastload._process._config import TorchDataLoader
-from fastload._process._processors import num_auto_workers
+from fastload._process._limits import num_auto_workers
 from fastload._tools.benchmark import BenchmarkResult, benchmark
 from fastload.cli._console import say, show
 from fastload.cli._errors import (

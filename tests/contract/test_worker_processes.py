@@ -27,7 +27,7 @@ from torchvision.datasets import ImageFolder
 from user_datasets import Knowing
 
 import fastload
-from fastload._process import _processors
+from fastload._process import _limits
 
 BOTH = (torch.utils.data.DataLoader, Processes)
 
@@ -110,7 +110,7 @@ def test_errors_have_all_of_torchs_words(dataset: Any, arguments: Any) -> None:
 
 def test_too_many_workers_are_warned_of_in_torchs_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
-    monkeypatch.setattr(_processors, "num_available", lambda: 1)
+    monkeypatch.setattr(_limits, "num_available", lambda: 1)
 
     def texts(kind: Any) -> list[str]:
         with warnings.catch_warnings(record=True) as caught:
@@ -124,7 +124,7 @@ def test_too_many_workers_are_warned_of_in_torchs_words(monkeypatch: pytest.Monk
 def test_auto_is_a_number_of_processes() -> None:
     loader = Processes(Knowing(), num_workers="auto", batch_size=None)
     assert {sample[2] for sample in loader} == {loader.num_workers}
-    assert loader.num_workers == _processors.num_auto_workers()
+    assert loader.num_workers == _limits.num_auto_workers()
 
 
 # ---- images ----------------------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ from torchvision.datasets import ImageFolder
 from user_datasets import Drawing, Nested, Numbered, flat
 
 import fastload
-from fastload._process import _processors
+from fastload._process import _limits
 
 
 class Environment(Numbered):
@@ -651,23 +651,23 @@ GROUPS: dict[str, tuple[dict[str, str], int]] = {
 @pytest.mark.parametrize("name", GROUPS)
 def test_auto_counts_what_control_groups_leave(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files, expected = GROUPS[name]
-    monkeypatch.setattr(_processors, "num_available", lambda: 8)
+    monkeypatch.setattr(_limits, "num_available", lambda: 8)
     monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
-    assert _processors.num_auto_workers(control_groups(tmp_path, files)) == expected
+    assert _limits.num_auto_workers(control_groups(tmp_path, files)) == expected
 
 
 @pytest.mark.parametrize(("ranks", "expected"), [("1", 8), ("2", 4), ("3", 2), ("8", 1), ("99", 1), ("", 8), ("x", 8)])
 def test_auto_shares_among_the_ranks_of_this_machine(
     ranks: str, expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_processors, "num_available", lambda: 8)
+    monkeypatch.setattr(_limits, "num_available", lambda: 8)
     monkeypatch.setenv("LOCAL_WORLD_SIZE", ranks)
-    assert _processors.num_auto_workers(tmp_path) == expected
+    assert _limits.num_auto_workers(tmp_path) == expected
 
 
 def test_auto_is_a_number_from_construction_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
     loader = fastload.DataLoader(Numbered(), batch_size=4, num_workers="auto")
-    assert loader.num_workers == _processors.num_auto_workers()
+    assert loader.num_workers == _limits.num_auto_workers()
     assert 1 <= loader.num_workers <= len(os.sched_getaffinity(0))
     assert len(list(loader)) == 6

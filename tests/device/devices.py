@@ -187,10 +187,15 @@ def host_batches(dataset: Any, num_epochs: int = 1, **arguments: Any) -> list[An
     return [batch for _ in range(num_epochs) for batch in loader]
 
 
+def loader_on(device: DeviceUnderTest, dataset: Any, **arguments: Any) -> Any:
+    """Returns a loader for a device that begins with the seed of host_batches()."""
+    torch.manual_seed(3)
+    return fastload.DataLoader(dataset, device=device.handle, **arguments)
+
+
 def device_batches(device: DeviceUnderTest, dataset: Any, num_epochs: int = 1, **arguments: Any) -> list[Any]:
     """Returns the same with a device."""
-    torch.manual_seed(3)
-    loader = fastload.DataLoader(dataset, device=device.handle, **arguments)
+    loader = loader_on(device, dataset, **arguments)
     return read_batches(device, (batch for _ in range(num_epochs) for batch in loader))
 
 

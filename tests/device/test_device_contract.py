@@ -11,7 +11,7 @@ import pytest
 import recipes
 import torch
 import torch.utils.data
-from devices import DeviceUnderTest, Held, assert_same, device_batches, host_batches, read_all, read_batches
+from devices import DeviceUnderTest, Held, assert_same, device_batches, host_batches, loader_on, read_all, read_batches
 from torch.utils.data import IterableDataset, TensorDataset
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
@@ -99,8 +99,7 @@ def test_images_that_pillow_decodes_are_the_hosts(
 ) -> None:
     dataset = ImageFolder(str(mixed_folder), recipes.training(32))
     expected = host_batches(dataset, batch_size=4, num_workers=num_workers)
-    torch.manual_seed(3)
-    loader = fastload.DataLoader(dataset, batch_size=4, num_workers=num_workers, device=device.handle)
+    loader = loader_on(device, dataset, batch_size=4, num_workers=num_workers)
     assert_same(expected, read_batches(device, loader))
     assert loader.stats().samples_fallback > 3
 
@@ -181,8 +180,7 @@ def test_containers_keep_their_types(device: DeviceUnderTest, num_workers: int) 
     dataset = Structured()
     arguments = {"batch_size": 4, "num_workers": num_workers, "collate_fn": collate_to_odd_types}
     expected = [batch[:2] + batch[3:] for batch in host_batches(dataset, **arguments)]
-    torch.manual_seed(3)
-    loader = fastload.DataLoader(dataset, device=device.handle, **arguments)
+    loader = loader_on(device, dataset, **arguments)
     batches = list(loader)
     assert isinstance(batches[0], tuple)
     (users, kept), (_, text, nothing, number), size, ordered = batches[0]

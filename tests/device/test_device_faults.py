@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 from children import RunChild
-from devices import Fake, assert_same, bits, host_batches, outcomes, played, read_all, values
+from devices import Fake, assert_same, bits, host_batches, loader_on, outcomes, played, read_all, values
 from torch.utils.data import TensorDataset
 from torchvision.datasets import ImageFolder
 
@@ -403,8 +403,7 @@ def test_a_batch_whose_copy_fails_behind_an_interrupt_costs_only_itself(
         return copy(host)
 
     monkeypatch.setattr(by_hand.handle, "copy", failing)
-    torch.manual_seed(3)
-    loader = fastload.DataLoader(dataset, device=by_hand.handle, **arguments)
+    loader = loader_on(by_hand, dataset, **arguments)
     came = [
         outcome if isinstance(outcome, BaseException) else read_all(by_hand, outcome)
         for outcome in outcomes(loader, KeyboardInterrupt, RuntimeError)

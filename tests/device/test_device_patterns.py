@@ -23,6 +23,7 @@ from devices import (
     assert_same,
     device_batches,
     host_batches,
+    loader_on,
     outcomes,
     read_all,
     read_batches,
@@ -47,8 +48,7 @@ SOME_WORKERS = pytest.mark.parametrize("num_workers", [0, 2])
 def test_all_batches_of_an_epoch_may_be_kept(device: DeviceUnderTest, dataset: Any, num_workers: int) -> None:
     arguments = {"batch_size": 3, "num_workers": num_workers}
     expected = host_batches(dataset, 2, **arguments)
-    torch.manual_seed(3)
-    loader = fastload.DataLoader(dataset, device=device.handle, **arguments)
+    loader = loader_on(device, dataset, **arguments)
     kept = [batch for _ in range(2) for batch in loader]
     assert_same(expected, read_batches(device, kept))
 
@@ -86,8 +86,7 @@ def test_the_consumer_may_take_each_batch_on_another_stream(
 ) -> None:
     arguments = {"batch_size": 3, "num_workers": num_workers}
     expected = host_batches(dataset, **arguments)
-    torch.manual_seed(3)
-    iterator = iter(fastload.DataLoader(dataset, device=device.handle, **arguments))
+    iterator = iter(loader_on(device, dataset, **arguments))
     reads = []
     for _ in expected:
         with device.stream():
@@ -209,8 +208,7 @@ def test_the_slab_of_a_loader_that_ends_during_copies_lives_until_they_are_done(
 ) -> None:
     token = SlabToken(monkeypatch)
     expected = host_batches(images, batch_size=4, num_workers=num_workers)
-    torch.manual_seed(3)
-    loader = fastload.DataLoader(images, batch_size=4, num_workers=num_workers, device=by_hand.handle)
+    loader = loader_on(by_hand, images, batch_size=4, num_workers=num_workers)
     iterator = iter(loader)
     reads = [read_all(by_hand, next(iterator)) for _ in range(2)]
     if ends_by == "close":
@@ -274,8 +272,7 @@ def test_who_waits_for_a_slot_is_woken_by_close(by_hand: Fake, images: ImageFold
 @SOME_WORKERS
 def test_a_wait_for_a_slot_ends_when_the_device_goes_on(by_hand: Fake, images: ImageFolder, num_workers: int) -> None:
     expected = host_batches(images, batch_size=1, num_workers=num_workers)
-    torch.manual_seed(3)
-    loader = fastload.DataLoader(images, batch_size=1, num_workers=num_workers, device=by_hand.handle)
+    loader = loader_on(by_hand, images, batch_size=1, num_workers=num_workers)
     reads: list[Any] = []
 
     def consume() -> None:
@@ -367,8 +364,7 @@ def test_without_page_locked_memory_batches_are_the_same_after_one_warning(
     if not isinstance(device, Fake):
         pytest.skip("a GPU's page-locked memory does not run out")
     device.handle.pinned = PinnedMemory(empty=refusing, pin=refusing)
-    torch.manual_seed(3)
-    loader = fastload.DataLoader(dataset, batch_size=4, num_workers=num_workers, device=device.handle)
+    loader = loader_on(device, dataset, batch_size=4, num_workers=num_workers)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         reads = [read_all(device, batch) for batch in loader]
@@ -402,8 +398,7 @@ def test_behind_a_sample_that_fails_batches_are_the_hosts(
     arguments = {"batch_size": 2, "num_workers": num_workers, "rng": rng}
     torch.manual_seed(3)
     expected = list(with_errors_told(fastload.DataLoader(dataset, **arguments), fastload.SampleError))
-    torch.manual_seed(3)
-    loader = fastload.DataLoader(dataset, device=device.handle, **arguments)
+    loader = loader_on(device, dataset, **arguments)
     assert_same(expected, read_batches(device, with_errors_told(loader, fastload.SampleError)))
     numbers = [re.match(r"sample (\d+)", one) for one in expected if isinstance(one, str)]
     assert [number and number[1] for number in numbers] == ["5", "9"]
@@ -432,8 +427,7 @@ def test_an_error_of_the_dataset_comes_in_its_turn(
     torch.manual_seed(3)
     expected = list(with_errors_told(fastload.DataLoader(Failing(), **arguments), KeyError))
     assert isinstance(expected[2], str)
-    torch.manual_seed(3)
-    loader = fastload.DataLoader(Failing(), device=device.handle, device_prefetch=device_prefetch, **arguments)
+    loader = loader_on(device, Failing(), device_prefetch=device_prefetch, **arguments)
     assert_same(expected, read_batches(device, with_errors_told(loader, KeyError)))
 
 
@@ -452,8 +446,7 @@ def test_batches_that_grow_use_a_larger_slab_only_where_they_must(by_hand: Fake,
 def test_a_loader_can_be_given_another_device_between_epochs(dataset: Any) -> None:
     first, second = Fake(), Fake()
     expected = host_batches(dataset, 3, batch_size=7)
-    torch.manual_seed(3)
-    loader = fastload.DataLoader(dataset, batch_size=7, device=first.handle)
+    loader = loader_on(first, dataset, batch_size=7)
     found = []
     for device in (first, second, None):
         loader.device = None if device is None else device.handle

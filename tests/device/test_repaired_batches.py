@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import pytest
 import recipes
-import torch
 from bad_folders import make_bad_folder
-from devices import DeviceUnderTest, assert_same, host_batches, read_batches
+from devices import DeviceUnderTest, assert_same, host_batches, loader_on, read_batches
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
-
-import fastload
 
 BAD = [(1, "HTML"), (2, "missing"), (9, "truncated"), (13, "too small"), (18, "HTML"), (20, "HTML")]
 
@@ -38,8 +35,7 @@ def test_batches_with_bad_samples_are_the_hosts(
         "max_errors": 1,
     }
     expected = host_batches(bad_folder, 2, **arguments)
-    torch.manual_seed(3)
-    loader = fastload.DataLoader(bad_folder, device=device.handle, **arguments)
+    loader = loader_on(device, bad_folder, **arguments)
     assert_same(expected, read_batches(device, (batch for _ in range(2) for batch in loader)))
     stats = loader.stats()
     assert stats.samples_replaced + stats.samples_skipped == 2 * len(BAD)

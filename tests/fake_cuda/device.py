@@ -50,7 +50,7 @@ class FakeDevice(Device):
     def called(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def called(batch: Any) -> Any:
             self.gpu.synchronize(self.copy_stream)
-            return moved(function(batch), self)
+            return moved(function(batch), self.copy, self.copy_object)
 
         return called
 

@@ -269,7 +269,7 @@ class NoStart(DeviceOrder):
     def begin(self) -> None:
         super().begin()
         if self._start is not None:
-            self._start = _thread_order.Mark({})
+            self._start = {}
 
 
 @pytest.mark.parametrize("mutant", [NoWait, NoRecord, NoMark, NoStart])

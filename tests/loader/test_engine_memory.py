@@ -54,7 +54,7 @@ def engine() -> _native.Engine:
 
 def submit(iteration: _native.Iteration, indices: list[int]) -> torch.Tensor:
     images = torch.zeros(len(indices), 3, 56, 56)
-    iteration.submit(np.array(indices), [(images.data_ptr(), images.numel() * 4)], images)
+    iteration.submit((np.array(indices), [(images.data_ptr(), images.nbytes)], images, None, None), [])
     return images
 
 
@@ -134,7 +134,7 @@ def test_pixels_for_a_fallback_task_must_be_contiguous_and_come_once(
         task.complete(pixels, 80, 70)
     batch = iteration.next(0.0)
     assert isinstance(batch, _native.Batch)
-    assert batch.error is None
+    assert batch.is_whole
     assert task.path == index.path(0)
     assert bool((images != 0).all())
 
@@ -144,14 +144,12 @@ def test_bad_submissions_are_refused_with_their_numbers(
 ) -> None:
     iteration = open_iteration(engine, lowered)
     images = torch.zeros(1, 3, 56, 56)
+    memory = [(images.data_ptr(), images.nbytes)]
     with pytest.raises(IndexError, match=r"sample index 22 is not in \[0, 22\)"):
-        iteration.submit(np.array([22]), [(images.data_ptr(), images.numel() * 4)], images)
+        iteration.submit((np.array([22]), memory, images, None, None), [])
     with pytest.raises(ValueError, match=r"exactly 1 samples of 37632 bytes, got 100 bytes"):
-        iteration.submit(np.array([0]), [(images.data_ptr(), 100)], images)
+        iteration.submit((np.array([0]), [(images.data_ptr(), 100)], images, None, None), [])
     with pytest.raises(ValueError, match=r"memory for 1 views, got 2"):
-        iteration.submit(np.array([0]), [(images.data_ptr(), images.numel() * 4)] * 2, images)
-    numbers = np.zeros(2, np.uint32)
+        iteration.submit((np.array([0]), memory * 2, images, None, None), [])
     with pytest.raises(ValueError, match=r"1 draw_numbers, one for each sample, got 2"):
-        iteration.submit(np.array([0]), [(images.data_ptr(), images.numel() * 4)], images, draw_numbers=numbers)
-    with pytest.raises(ValueError, match="offsets must begin at 0"):
-        _native.SampleIndex(np.zeros(3, np.uint8), np.array([0, 4]))
+        iteration.submit((np.array([0]), memory, images, None, np.zeros(2, np.uint32)), [])

@@ -70,7 +70,7 @@ def test_exp_equals_torchs_for_numbers_of_the_whole_table() -> None:
 
 def test_exp_outside_of_the_table_is_the_rounded_one() -> None:
     table = _core.TorchGaussian(1.0, 1.0)
-    exponent = table.exponents(0, 1)
+    exponent = table.inputs(0, 1)
     assert (len(table), exponent.tolist()) == (1, [-0.5])
     rounded = np.float32(np.exp(-0.5))
     assert not table.add(0, np.array([rounded * np.float32(1.001)], np.float32))

@@ -6,6 +6,7 @@ The runtime is a fake one, built here and loaded in child processes: a process c
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from children import RunChild
@@ -101,11 +102,6 @@ def run_with(run_child: RunChild, fakes: dict[str, Build]):
     return run
 
 
-def problem_with(run_with, name: str | None, setup: str, major: int = 12, device: int = 0, num_gpus: int = 2) -> str:
-    (sentence,) = run_with(name, f"{setup}\nprint(problem({major}, {device}))", num_gpus)
-    return sentence
-
-
 def test_loading_the_module_makes_no_call(run_with) -> None:
     assert run_with("12", "print(take_log())") == [""]
 
@@ -185,37 +181,56 @@ def test_missing_runtime_is_named_and_none_is_loaded(run_with, major: int) -> No
     ]
 
 
-def test_runtime_of_another_version_is_named(run_with, fakes: dict[str, Build]) -> None:
-    assert problem_with(run_with, "12", "", major=13) == (
-        f"No CUDA 13 runtime is loaded in this process, only {fakes['12'].path} (12.4), though torch is built for it. "
-        "Check that LD_PRELOAD and LD_LIBRARY_PATH name no other CUDA."
-    )
+NO_GPU = "CUDA runtime 12.4 finds no GPU. Check nvidia-smi and CUDA_VISIBLE_DEVICES, or leave out device=."
+UNKNOWN = "and this version of fastload knows CUDA 12 and 13. Install a torch built for one of these."
+CHECK = "Name one of these, or check CUDA_VISIBLE_DEVICES."
+OLD_DRIVER = "torch brings CUDA runtime 13.0, but the NVIDIA driver is older: it runs CUDA up to"
+# The runtime, what is changed of it and of the request for cuda:0 of 2 GPUs, and the sentence.
+PROBLEMS: list[tuple[str, dict[str, Any], str]] = [
+    (
+        "12",
+        {"major": 13},
+        "No CUDA 13 runtime is loaded in this process, only {path} (12.4), though torch is built for it. "
+        "Check that LD_PRELOAD and LD_LIBRARY_PATH name no other CUDA.",
+    ),
+    (
+        "incomplete",
+        {},
+        "No CUDA 12 runtime is loaded in this process, only libcudart.so.12 (without cudaEventQuery), though torch is "
+        "built for it. Check that LD_PRELOAD and LD_LIBRARY_PATH name no other CUDA.",
+    ),
+    ("12", {"major": 11}, f"torch is built for CUDA 11, {UNKNOWN}"),
+    ("12", {"major": 14}, f"torch is built for CUDA 14, {UNKNOWN}"),
+    ("13", {"driver": 12020}, f"{OLD_DRIVER} 12.2. Install a newer driver, or a torch built for CUDA 12."),
+    ("13", {"driver": 11080}, f"{OLD_DRIVER} 11.8. Install a newer driver."),
+    ("12", {"error": 100}, NO_GPU),
+    ("12", {"num_gpus": 0}, NO_GPU),
+    ("12", {"device": 3, "num_gpus": 1}, f"cuda:3 is not there: CUDA runtime 12.4 finds one GPU, cuda:0. {CHECK}"),
+    (
+        "12",
+        {"device": 3, "num_gpus": 3},
+        f"cuda:3 is not there: CUDA runtime 12.4 finds 3 GPUs, cuda:0 to cuda:2. {CHECK}",
+    ),
+    (
+        "12",
+        {"error": 3},
+        "CUDA runtime 12.4 cannot count the GPUs: cudaErrorInitializationError (initialization error). "
+        "Check nvidia-smi.",
+    ),
+]
 
 
-def test_runtime_without_a_function_is_named(run_with) -> None:
-    sentence = problem_with(run_with, "incomplete", "")
-    assert "only libcudart.so.12 (without cudaEventQuery), though torch is built for it." in sentence
-
-
-@pytest.mark.parametrize("major", [11, 14])
-def test_unknown_version_of_cuda_is_named(run_with, major: int) -> None:
-    assert problem_with(run_with, "12", "", major=major) == (
-        f"torch is built for CUDA {major}, and this version of fastload knows CUDA 12 and 13. "
-        "Install a torch built for one of these."
-    )
-
-
-@pytest.mark.parametrize(
-    ("version", "cure"),
-    [
-        (12020, "it runs CUDA up to 12.2. Install a newer driver, or a torch built for CUDA 12."),
-        (11080, "it runs CUDA up to 11.8. Install a newer driver."),
-    ],
-)
-def test_old_driver_is_named_with_both_versions(run_with, version: int, cure: str) -> None:
-    setup = f"fail(b'cudaGetDeviceCount', 35)\ncuda.fake_set_versions(13000, {version})"
-    expected = f"torch brings CUDA runtime 13.0, but the NVIDIA driver is older: {cure}"
-    assert problem_with(run_with, "13", setup, major=13) == expected
+@pytest.mark.parametrize(("name", "changes", "sentence"), PROBLEMS)
+def test_a_problem_is_one_sentence(
+    run_with, fakes: dict[str, Build], name: str, changes: dict[str, Any], sentence: str
+) -> None:
+    lines = ""
+    if driver := changes.get("driver"):
+        lines = f"fail(b'cudaGetDeviceCount', 35)\ncuda.fake_set_versions(13000, {driver})\n"
+    if error := changes.get("error"):
+        lines = f"fail(b'cudaGetDeviceCount', {error})\n"
+    lines += f"print(problem({changes.get('major', int(fakes[name].version / 1000))}, {changes.get('device', 0)}))"
+    assert run_with(name, lines, changes.get("num_gpus", 2)) == [sentence.format(path=fakes[name].path)]
 
 
 def test_missing_driver_is_named_and_the_error_is_cleared(run_with) -> None:
@@ -230,25 +245,3 @@ print(cuda.cudaGetLastError())
         "CUDA 13.0, in a container start it with its GPUs, or leave out device=.",
         "0",
     ]
-
-
-@pytest.mark.parametrize(("setup", "num_gpus"), [("fail(b'cudaGetDeviceCount', 100)", 2), ("", 0)])
-def test_no_device_is_a_sentence(run_with, setup: str, num_gpus: int) -> None:
-    assert problem_with(run_with, "12", setup, num_gpus=num_gpus) == (
-        "CUDA runtime 12.4 finds no GPU. Check nvidia-smi and CUDA_VISIBLE_DEVICES, or leave out device=."
-    )
-
-
-@pytest.mark.parametrize(("count", "found"), [(1, "one GPU, cuda:0"), (3, "3 GPUs, cuda:0 to cuda:2")])
-def test_device_that_is_not_there_is_named_with_those_that_are(run_with, count: int, found: str) -> None:
-    sentence = problem_with(run_with, "12", "", device=3, num_gpus=count)
-    assert sentence == (
-        f"cuda:3 is not there: CUDA runtime 12.4 finds {found}. Name one of these, or check CUDA_VISIBLE_DEVICES."
-    )
-
-
-def test_other_errors_keep_the_runtimes_words(run_with) -> None:
-    assert problem_with(run_with, "12", "fail(b'cudaGetDeviceCount', 3)") == (
-        "CUDA runtime 12.4 cannot count the GPUs: cudaErrorInitializationError (initialization error). "
-        "Check nvidia-smi."
-    )

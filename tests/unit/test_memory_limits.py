@@ -12,7 +12,7 @@ from numbered import Numbered
 
 import fastload
 from fastload._iteration.processes import _worker_processes
-from fastload._process._control_groups import MemoryLimits
+from fastload._process._limits import MemoryLimits, total_memory
 
 MIB = 1 << 20
 V1 = "sys/fs/cgroup/memory"
@@ -79,6 +79,14 @@ def test_the_innermost_limit_that_was_reached_since_is_told(name: str, tmp_path:
     assert limits.reached() is None
     _write(tmp_path, after)
     assert limits.reached() == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("version 2", 512 * MIB), ("version 1", 256 * MIB), ("nonsense", 1 << 40)]
+)
+def test_the_memory_is_what_the_narrowest_group_leaves(name: str, expected: int, tmp_path: Path) -> None:
+    _write(tmp_path, {**GROUPS[name][0], "proc/meminfo": f"MemTotal: {1 << 30} kB\n"})
+    assert total_memory(tmp_path) == expected
 
 
 class Killed(Numbered):

@@ -35,7 +35,7 @@ float TorchGaussian::number(std::size_t index) const noexcept {
     return value;
 }
 
-void TorchGaussian::fill_exponents(std::size_t first, std::size_t count, float* exponents) const noexcept {
+void TorchGaussian::fill_inputs(std::size_t first, std::size_t count, float* exponents) const noexcept {
     for (std::size_t i = 0; i < count; ++i) exponents[i] = gaussian_exponent(number(first + i));
 }
 

@@ -24,7 +24,7 @@ class TorchGaussian {
     std::size_t count() const noexcept { return count_; }
 
     // The exponents of the numbers first, first + 1, ... of the range, in increasing order.
-    void fill_exponents(std::size_t first, std::size_t count, float* exponents) const noexcept;
+    void fill_inputs(std::size_t first, std::size_t count, float* exponents) const noexcept;
 
     // Adds the results of torch.exp for these. Ranges are added in increasing order. Returns false if a value is
     // neither the correctly rounded one nor a neighbour of it; the object is unusable then. May throw std::bad_alloc.

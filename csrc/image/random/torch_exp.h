@@ -30,6 +30,8 @@ class TorchExp {
     TorchExp(float from, float to, UniformRule rule, std::vector<std::uint32_t> corrections = {}) noexcept
         : from_(from), to_(to), rule_(rule), corrections_(std::move(corrections)) {}
 
+    static constexpr std::size_t count() noexcept { return kNumDraws; }
+
     // The drawn numbers first, first + 1, ... as floats.
     void fill_inputs(std::uint32_t first, std::size_t count, float* inputs) const noexcept;
 

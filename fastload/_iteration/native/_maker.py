@@ -177,7 +177,7 @@ class NativeMaker:
             self._opened.set_draws(program_draws(request.number, self._drawn_before))
         # The engine keeps everything that belongs to a batch, so that an interrupt loses a batch as a whole or not at
         # all.
-        self._opened.submit(*pending.submission(), given)
+        self._opened.submit(pending.submission(), given)
         self._look_ahead()
         return True
 
@@ -299,13 +299,12 @@ class NativeMaker:
             found = self._repairs.after(pending.repair, batch, pending.begun_ns)
             assert isinstance(found, Unrepairable), "else it was loaded again"
             return found.error, found.account
-        failure = batch.error
-        assert failure is not None, "it is not whole"
+        failure = batch.errors[0]
         directory = None if self._directory is None else self._directory.fileno()
         return exception_of(failure, int(pending.indices[failure["position"]]), directory), account
 
     def _note_failed(self, batch: _native.Batch) -> None:
-        if self._num_workers > 0 and self._is_ordered and batch.error is not None:
+        if self._num_workers > 0 and self._is_ordered and batch.errors:
             self._failed = batch
 
     def _redo_after_failed(self) -> None:

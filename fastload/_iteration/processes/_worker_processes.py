@@ -20,7 +20,7 @@ from multiprocessing import connection, util
 from typing import Any, cast
 
 from fastload._iteration.processes._start import start_workers
-from fastload._process._control_groups import MemoryLimits
+from fastload._process._limits import MemoryLimits
 
 # torch waits as long for its workers.
 _GRACE_SECONDS = 5.0

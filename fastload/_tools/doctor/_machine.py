@@ -16,8 +16,7 @@ from typing import Any
 from fastload._display._units import in_bytes, in_percent, in_seconds
 from fastload._images._opencv import num_pool_threads, set_num_pool_threads
 from fastload._process._file_system import file_system_of
-from fastload._process._memory import read_text, total_memory
-from fastload._process._processors import num_available, processor_quota
+from fastload._process._limits import num_available, processor_quota, read_text, total_memory
 
 # threadpoolctl's names, and the variables that users set.
 _VARIABLES = {"openblas": "OPENBLAS_NUM_THREADS=1", "mkl": "MKL_NUM_THREADS=1", "openmp": "OMP_NUM_THREADS=1"}

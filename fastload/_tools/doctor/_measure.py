@@ -17,7 +17,7 @@ import torch
 from fastload._display._stats import LoaderStats
 from fastload._loader._current import CurrentLoader
 from fastload._loader._loader import DataLoader
-from fastload._process._processors import num_available
+from fastload._process._limits import num_available
 from fastload._tools.benchmark import BenchmarkResult
 from fastload._tools.benchmark._benchmark import benchmark, cpu_seconds
 

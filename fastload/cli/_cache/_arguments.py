@@ -16,7 +16,7 @@ from fastload._decode_cache._report import StoreReport
 from fastload._decode_cache._store import RecordKind
 from fastload._loader._counterparts import as_fastload
 from fastload._loader._current import CurrentLoader
-from fastload._process._processors import num_auto_workers
+from fastload._process._limits import num_auto_workers
 from fastload.cli._cache._files import TargetFiles
 from fastload.cli._errors import UsageError, one_line
 from fastload.transforms._first_steps import NoFirstStepsError

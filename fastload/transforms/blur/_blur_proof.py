@@ -153,7 +153,7 @@ def _gaussian_corrections(first_octave: int) -> bytes | None:
     exit_state.watch()
     for first in range(0, len(table), _EXP_CHUNK):
         exit_state.sleep_if_begun()
-        exponents = torch.from_numpy(table.exponents(first, min(_EXP_CHUNK, len(table) - first)))
+        exponents = torch.from_numpy(table.inputs(first, min(_EXP_CHUNK, len(table) - first)))
         if not table.add(first, torch.exp(exponents).numpy()):
             return None
     return table.corrections

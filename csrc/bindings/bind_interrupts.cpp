@@ -1,4 +1,5 @@
-// The ends of objects that are dropped, which must not lose a Ctrl-C: Note [drops] in fastload/_process/_interrupts.py.
+// Steps during which a signal handler must not raise: Note [interrupts] and Note [drops] in
+// fastload/_process/_interrupts.py.
 #include <unistd.h>
 
 #include "bindings/bindings.h"
@@ -8,6 +9,22 @@ namespace py = pybind11;
 
 namespace fastload {
 namespace {
+
+// Has `iterator` prepare its batch, and takes it from its list `_ready`. After the check for signals no Python code
+// runs until the caller has the batch. If another thread took the batch between the two steps, this tries again.
+PyObject* next_when_ready(PyObject*, PyObject* iterator) {
+    for (;;) {
+        if (!Ref::steal(PyObject_CallMethod(iterator, "_prepare", nullptr))) return nullptr;
+        if (PyErr_CheckSignals() != 0) return nullptr;
+        const Ref ready = Ref::steal(PyObject_GetAttrString(iterator, "_ready"));
+        if (!ready) return nullptr;
+        if (!PyList_Check(ready.get()) || PyList_GET_SIZE(ready.get()) != 1) continue;
+        Ref batch = Ref::borrow(PyList_GET_ITEM(ready.get(), 0));
+        return PyList_SetSlice(ready.get(), 0, 1, nullptr) == 0 ? batch.release() : nullptr;
+    }
+}
+
+PyMethodDef g_next_when_ready = {"__next__", next_when_ready, METH_O, "Waits for the next batch and returns it."};
 
 class CallsAtDrop {
   public:
@@ -115,7 +132,11 @@ PyType_Spec g_droppable = {"fastload._core.Droppable", sizeof(Droppable), 0, Py_
 
 }  // namespace
 
-void bind_drops(py::module_& m) {
+void bind_interrupts(py::module_& m) {
+    // A C function does not become a method of the class that contains it.
+    const Ref function = checked(PyCFunction_New(&g_next_when_ready, nullptr));
+    m.attr("next_when_ready") =
+        py::reinterpret_steal<py::object>(checked(PyInstanceMethod_New(function.get())).release());
     Class<CallsAtDrop>(m, "CallsAtDrop").def(py::init<py::tuple>(), py::arg("calls"));
     m.attr("Droppable") = py::reinterpret_steal<py::object>(checked(PyType_FromSpec(&g_droppable)).release());
 }
