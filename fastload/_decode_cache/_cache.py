@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
 from fastload import _native
-from fastload._decode_cache._build import ImageFiles, begin_build
-from fastload._decode_cache._builders import FileRun
-from fastload._decode_cache._store import KINDS, RecordKind, StorePlace
-from fastload._display._progress import Progress
+from fastload._decode_cache._build import FileRun, ImageFiles, begin_build
+from fastload._decode_cache._store import KINDS, RecordKind
+from fastload._display._progress import progress_of
 from fastload._display._units import bytes_of, counted, in_bytes
 from fastload._process import _config
 from fastload._process._processors import num_auto_workers
@@ -146,7 +144,7 @@ class Cache:
             run = FileRun(
                 files.paths, [build.action() for _ in range(num_auto_workers())], lambda: build.trouble() is not None
             )
-            with _progress(f"filling {self.path}", progress) as advance:
+            with progress_of(f"filling {self.path}", "files", is_shown=progress) as advance:
                 run.run(advance)
         finally:
             build.close()
@@ -225,11 +223,6 @@ def is_of_pixels(setting: object) -> bool:
     return isinstance(setting, Cache) and setting.what == "pixels"
 
 
-def place_of(cache: Cache) -> StorePlace:
-    """Returns the place of its store. Raises RuntimeError where there is none."""
-    return StorePlace(cache.path, cache.max_bytes)
-
-
 def default_path() -> Path:
     """Returns the default folder of a store. Raises RuntimeError where there is no home folder."""
     return _config.cache_folder() / "decode"
@@ -257,15 +250,6 @@ def _checked_size(max_bytes: int | str) -> int:
     if not 1 << 20 <= size < 1 << 63:
         raise ValueError(f"max_bytes must be at least 1 MiB ({in_bytes(1 << 20)}), got {max_bytes!r}")
     return size
-
-
-@contextlib.contextmanager
-def _progress(what: str, is_shown: bool) -> Iterator[Callable[[int, int], object]]:
-    if not is_shown:
-        yield lambda done, total: None
-        return
-    with Progress(what, "files") as progress:
-        yield progress.advance
 
 
 def _warn_of_rest(left: int, kind: RecordKind, trouble: str | None, run: FileRun) -> None:

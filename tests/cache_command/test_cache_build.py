@@ -22,7 +22,7 @@ from image_folders import make_mixed_folder, save_jpeg
 import fastload
 from fastload import _native
 from fastload._decode_cache import _build, _folder, _report
-from fastload._decode_cache._builders import FileRun
+from fastload._decode_cache._build import FileRun
 from fastload.cli._cache import _run
 
 

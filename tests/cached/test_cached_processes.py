@@ -23,7 +23,7 @@ from forked import in_fork
 from made_samples import MadeSamples, check_samples, once, shuffled
 
 import fastload
-from fastload._cached import _forks
+from fastload._cached import _sqlite_file
 
 ATTEMPTS_SECONDS = 30
 
@@ -395,7 +395,7 @@ def test_a_fork_waits_for_who_is_inside_of_sqlite(tmp_path: Path) -> None:
 def test_a_child_leaves_the_file_alone_where_the_fork_could_not_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_forks, "_LONGEST_SECONDS", 0.01)
+    monkeypatch.setattr(_sqlite_file, "_FORK_SECONDS", 0.01)
     made = MadeSamples(tmp_path / "log", 4)
     cached = fastload.CachedDataset(made, tmp_path / "s")
     check_samples(cached, [0, 1])

@@ -21,7 +21,7 @@ from torchvision.datasets import ImageFolder
 import fastload
 from fastload import _native
 from fastload._decode_cache import _build, _file_records
-from fastload._decode_cache._builders import FileRun
+from fastload._decode_cache._build import FileRun
 from fastload.cli import main
 
 NUM_FILES = 12

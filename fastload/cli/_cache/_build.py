@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fastload import _native
-from fastload._decode_cache._build import begin_build
-from fastload._decode_cache._builders import FileRun
+from fastload._decode_cache._build import FileRun, begin_build
 from fastload._decode_cache._cache import Cache
 from fastload._decode_cache._report import report_of
 from fastload._decode_cache._store import CLOSE_SECONDS

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fastload._decode_cache._builders import FileAction, FileRun
+from fastload._decode_cache._build import FileAction, FileRun
 from fastload._display._progress import Progress
 from fastload._display._units import in_seconds
 from fastload._process._exit import ThreadStartError

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fastload._decode_cache._build import comparing_actions
-from fastload._decode_cache._builders import FileRun
+from fastload._decode_cache._build import FileRun, comparing_actions
 from fastload._decode_cache._report import StoreReport, report_of
 from fastload._display._progress import Progress
 from fastload._display._table import Table
