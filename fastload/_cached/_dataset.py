@@ -101,7 +101,7 @@ class CachedDataset(Dataset[Any]):
         if found is not MISSING:
             return found
         if self._samples.is_full:
-            return self._made(index, self._to)
+            return finished(self.dataset[index], self._to)
         with self._samples.turn(key):
             found = self._samples.get(key)  # another thread may have made it meanwhile
             return self._kept(index, key, self._to) if found is MISSING else found
@@ -184,14 +184,11 @@ class CachedDataset(Dataset[Any]):
 
     def _kept(self, index: Any, key: bytes, to: torch.device | None) -> Any:
         """Makes a sample and keeps it."""
-        sample = self._made(index, to)
+        sample = finished(self.dataset[index], to)
         self._samples.put(key, sample)
         if self._arguments["path"] is None:
             _warn_in_worker_process()
         return sample
-
-    def _made(self, index: Any, to: torch.device | None) -> Any:
-        return finished(self.dataset[index], to)
 
 
 class MappedDataset(Dataset[Any]):

@@ -9,9 +9,9 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypedDict
+from typing import NamedTuple
 
 from fastload import _native
 from fastload._decode_cache._folder import find_store_folder, open_store_folder
@@ -24,17 +24,11 @@ from fastload._process._exit import DaemonThread, start_threads
 CLOCK_AHEAD_NS = 0
 # A writer that is not done after so long never is.
 _FLUSH_SECONDS = 60.0
-NUM_NAMED = 3
-_FILES_AT_ONCE = 16
+_NUM_NAMED = 3
 _LOOK_SECONDS = 0.1
 _END_SECONDS = 60.0
 
 FileAction = Callable[[bytes], "_native.BuildOutcome"]
-
-
-class _Limits(TypedDict):
-    max_file_bytes: int
-    max_pixels: int
 
 
 class ImageFiles(NamedTuple):
@@ -65,7 +59,7 @@ def comparing_actions(path: Path, kind: RecordKind, files: ImageFiles, number: i
     """Returns what compares a file's record in a store with the file, for each of `number` threads; writes nothing."""
     if kind == "index":
         cache = look_at_store(path).make_decode_cache(len(files.paths))
-        return [_native.make_index_builder(cache=cache, **_limits()).compare for _ in range(number)]
+        return [_index_builder(cache).compare for _ in range(number)]
     records = open_built_records(path, kind)
     return [_comparing_action(_file_record_builder(records, None, files.first_steps), kind) for _ in range(number)]
 
@@ -81,12 +75,7 @@ def _comparing_action(builder: _native.RecordBuilder, kind: RecordKind) -> FileA
 
 
 def open_built_records(path: Path, kind: RecordKind) -> _native.BuiltRecords:
-    """Opens the coefficients or pixels in the store at `path`, read-only.
-
-    Raises:
-        FileNotFoundError: There is no store.
-        OSError: It cannot be opened, others may decide what is in it, or it is not on a disk of this machine.
-    """
+    """Opens the coefficients or pixels in the store at `path`, read-only. Raises what find_store_folder() raises."""
     with find_store_folder(path, is_local=True) as folder:
         return _native.open_built_records(folder.fd, folder.key, kind)
 
@@ -102,7 +91,7 @@ class _IndexBuild:
 
     def action(self) -> FileAction:
         """Returns what builds the record of a file, for one thread."""
-        return index_action(_native.make_index_builder(cache=self._cache, **_limits()), self._store)
+        return index_action(_index_builder(self._cache), self._store)
 
     def trouble(self) -> str | None:
         """Returns why no more records are kept, or None."""
@@ -179,12 +168,13 @@ def _file_record_builder(
         first_steps=first_steps,
         native_jpeg=_pillow.native_jpeg_is_exact().is_exact,
         clock_ahead_ns=CLOCK_AHEAD_NS,
-        **_limits(),
+        max_file_bytes=MAX_FILE_BYTES,
+        max_pixels=_pillow.max_pixels(),
     )
 
 
-def _limits() -> _Limits:
-    return {"max_file_bytes": MAX_FILE_BYTES, "max_pixels": _pillow.max_pixels()}
+def _index_builder(cache: _native.DecodeCache) -> _native.RecordBuilder:
+    return _native.make_index_builder(cache, MAX_FILE_BYTES, _pillow.max_pixels())
 
 
 def _decoded_by_pillow(path: bytes) -> _pillow.DecodedPixels | None:
@@ -200,7 +190,7 @@ class FileRun:
     Args:
         paths: The files.
         actions: One for each thread; called with a path.
-        must_end: Asked every few files by each thread: whether the rest is left out.
+        must_end: Asked after each file: whether the rest is left out.
 
     Attributes:
         counts: Files by outcome.
@@ -213,7 +203,7 @@ class FileRun:
         self._named: dict[_native.BuildOutcome, list[tuple[int, bytes]]] = {}
         self._paths = paths
         self._must_end = must_end
-        self._begins: Iterator[int] = iter(range(0, len(paths), _FILES_AT_ONCE))
+        self._places = iter(range(len(paths)))
         self._lock = threading.Lock()
         self._has_ended = threading.Event()
         self._error: BaseException | None = None
@@ -226,7 +216,7 @@ class FileRun:
             return self.counts.total()
 
     def named(self, outcome: _native.BuildOutcome) -> list[bytes]:
-        """Returns the first NUM_NAMED files of an outcome, in their order."""
+        """Returns the first _NUM_NAMED files of an outcome, in their order."""
         return [path for _, path in sorted(self._named.get(outcome, []))]
 
     def run(self, progress: Callable[[int, int], object]) -> None:
@@ -262,8 +252,8 @@ class FileRun:
     def take_files(self, action: FileAction) -> None:
         """Works on files; each thread calls it."""
         try:
-            while not self._has_ended.is_set() and (begin := self._next()) is not None:
-                self._take(action, begin)
+            while not self._has_ended.is_set() and (place := self._next()) is not None:
+                self._take(action, place)
                 if self._must_end():
                     self.end()
         except BaseException as error:  # noqa: BLE001 - run() raises it
@@ -272,22 +262,16 @@ class FileRun:
 
     def _next(self) -> int | None:
         with self._lock:
-            return next(self._begins, None)
+            return next(self._places, None)
 
-    def _take(self, action: FileAction, begin: int) -> None:
-        for place in range(begin, min(begin + _FILES_AT_ONCE, len(self._paths))):
-            if self._has_ended.is_set():
-                return
-            path = self._paths[place]
-            outcome = action(path)
-            with self._lock:
-                self.counts[outcome] += 1
-                self._note(outcome, place, path)
-
-    def _note(self, outcome: _native.BuildOutcome, place: int, path: bytes) -> None:
-        named = self._named.setdefault(outcome, [])
-        if len(named) < NUM_NAMED or place < named[-1][0]:
-            self._named[outcome] = heapq.nsmallest(NUM_NAMED, [*named, (place, path)])
+    def _take(self, action: FileAction, place: int) -> None:
+        path = self._paths[place]
+        outcome = action(path)
+        with self._lock:
+            self.counts[outcome] += 1
+            named = self._named.setdefault(outcome, [])
+            if len(named) < _NUM_NAMED or place < named[-1][0]:
+                self._named[outcome] = heapq.nsmallest(_NUM_NAMED, [*named, (place, path)])
 
 
 class _RunThread(DaemonThread):

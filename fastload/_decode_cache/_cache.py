@@ -178,9 +178,6 @@ class Cache:
     def __reduce__(self) -> tuple[Any, ...]:
         return Cache, self._arguments()
 
-    def _only(self, kind: RecordKind) -> Cache:
-        return Cache(self._path, self._max_bytes, kind, self._validate)
-
     def _arguments(self) -> tuple[Any, ...]:
         return self._path, self._max_bytes, self._what, self._validate
 
@@ -215,7 +212,7 @@ def for_loader(setting: Any, why_no_pixels: Callable[[], str | None]) -> Any:
     if not isinstance(setting, Cache) or isinstance(setting.what, str):
         return setting
     kinds = [kind for kind in kinds_of(setting) if kind != "pixels" or why_no_pixels() is None]
-    return setting._only(kinds[-1])
+    return Cache(setting._path, setting.max_bytes, kinds[-1], setting.validate)
 
 
 def is_of_pixels(setting: object) -> bool:

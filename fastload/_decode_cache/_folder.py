@@ -66,12 +66,9 @@ def open_store_folder(path: Path, *, is_built: bool = False, is_local: bool = Fa
 
 @contextlib.contextmanager
 def find_store_folder(path: Path, *, is_local: bool = False) -> Iterator[StoreFolder]:
-    """Opens the store at `path` to look at it. Nothing is made.
+    """Opens the store at `path` to look at it, and makes nothing. Raises what find_layout() raises.
 
-    Raises:
-        FileNotFoundError: There is none.
-        UntrustedFolderError: Others may decide what is in it.
-        OSError: It cannot be opened, or is on another machine's disk and must not be.
+    With `is_local` a store on another machine's disk is an OSError, too.
     """
     with find_layout(path) as (outer, folder):
         if is_local:

@@ -80,8 +80,7 @@ class OpenStore:
 def open_store(path: Path, max_bytes: int) -> OpenStore:
     """Returns this process's store in the folder `path`: the same object as long as somebody holds it.
 
-    Raises:
-        OSError: It cannot be opened, or others may decide what is in it.
+    Raises what OpenStore() raises.
     """
     key = os.getpid(), str(path), max_bytes  # a Path's hash is Python code
     with _turn():
@@ -93,12 +92,7 @@ def open_store(path: Path, max_bytes: int) -> OpenStore:
 
 
 def look_at_store(path: Path) -> _native.RecordStore:
-    """Opens the store at `path` to look indexes up. Nothing in the folder is made, changed or removed.
-
-    Raises:
-        FileNotFoundError: There is none.
-        OSError: It cannot be opened, or others may decide what is in it.
-    """
+    """Opens the store at `path` to look indexes up, and changes nothing. Raises what find_store_folder() raises."""
     with find_store_folder(path) as folder:
         return _native.open_record_store(folder.fd, folder.key, _ANY_BYTES, False)
 

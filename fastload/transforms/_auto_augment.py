@@ -48,7 +48,7 @@ class _Enumerator:
         if context.size is None:
             raise RunsInPythonError("the images come in several sizes", "after a transform that gives a fixed size")
         _parameters.affine_interpolation(transform.interpolation, context.family)
-        if context.family == "v1" and not _recognize.is_torchvisions(_recognize.auto_augment_v1()._apply_op):
+        if context.family == "v1" and not _recognize.is_torchvisions(_recognize.loaded("autoaugment")._apply_op):
             raise RunsInPythonError("_apply_op of torchvision's functions was replaced")
         self.family = context.family
         self.size = context.size
@@ -184,7 +184,7 @@ def _recorded_op(
 ) -> _native.PixelOp:
     image = _RecordedImage(size)
     if family == "v1":
-        _recognize.auto_augment_v1()._apply_op(image, name, magnitude, interpolation=mode, fill=fill)
+        _recognize.loaded("autoaugment")._apply_op(image, name, magnitude, interpolation=mode, fill=fill)
     else:
         # The method does not use its object, and a cached result must not keep the user's object alive.
         bare = kind.__new__(kind)

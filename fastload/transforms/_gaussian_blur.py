@@ -235,5 +235,5 @@ def torch_blur(kernel: BlurKernel, sigma: float, pixels: NDArray[np.uint8]) -> N
 
 
 def _torchvision_blur(kernel: BlurKernel, sigma: float, image: Any) -> Any:
-    functional = _recognize.functional_v1() if kernel.family == "v1" else _recognize.functional_v2()
+    functional = _recognize.functional(kernel.family)
     return functional.gaussian_blur(image, [kernel.width, kernel.height], [sigma, sigma])

@@ -196,7 +196,7 @@ def _makes_tensors(transform: Any, call: FunctionType) -> bool:
     if _global(call, names[1]) is not torch or names[2] != "Tensor":
         return False
     if by_name is not None:
-        functional = _recognize.functional_v1()
+        functional = _recognize.functional("v1")
         is_known = by_name[4] in ("to_tensor", "pil_to_tensor")
         return is_known and _global(call, by_name[3]) is functional and _is_torchvisions(functional, by_name[4])
     return _global(call, names[3]) is super and names[4] == "__call__" and _base_makes_tensors(transform, call)

@@ -26,7 +26,6 @@ from fastload.cli import main
 
 NUM_FILES = 12
 of_images = pytest.mark.parametrize("what", ["coefficients", "pixels"])
-of_each = pytest.mark.parametrize("what", ["index", "coefficients", "pixels"])
 
 
 @pytest.fixture(autouse=True)
@@ -62,19 +61,7 @@ def hits(loader: fastload.DataLoader[Any]) -> int:
     return stats.cache_coefficient_hits + stats.cache_pixel_hits
 
 
-@of_each
-def test_the_first_epoch_after_a_fill_finds_every_record(photographs: Path, cached: Cached, what: str) -> None:
-    loader = cached(what)
-    assert loader.cache.fill(loader, progress=False) == NUM_FILES
-    assert loader.cache.fill(loader) == NUM_FILES
-    assert digests(loader, 2) == digests(loader_of(photographs, None), 2)
-    stats = loader.stats()
-    assert (stats.cache_hits, stats.cache_misses) == (2 * NUM_FILES, 0)
-    assert hits(loader) == (0 if what == "index" else 2 * NUM_FILES)
-
-
-@of_images
-def test_a_fill_makes_what_the_command_makes(photographs: Path, cached: Cached, what: str, tmp_path: Path) -> None:
+def test_a_fill_makes_what_the_command_makes(photographs: Path, cached: Cached, tmp_path: Path) -> None:
     loader = cached("coefficients")
     loader.cache.fill(loader, progress=False)
     command = ["cache", "build", str(photographs), "--what", "coefficients", "--max-bytes", "1G"]
@@ -138,7 +125,7 @@ def test_an_interrupted_fill_publishes_what_is_there_and_goes_on_later(cached: C
     loader = cached(what)
     take, count = FileRun._take, iter(range(NUM_FILES))
 
-    def interrupting(run: FileRun, action: Any, begin: int) -> None:
+    def interrupting(run: FileRun, action: Any, place: int) -> None:
         def build(path: bytes) -> Any:
             outcome = action(path)
             if next(count) == 5:
@@ -146,7 +133,7 @@ def test_an_interrupted_fill_publishes_what_is_there_and_goes_on_later(cached: C
                 assert run._has_ended.wait(60)
             return outcome
 
-        take(run, build, begin)
+        take(run, build, place)
 
     with (
         mock.patch.object(FileRun, "_take", interrupting),
@@ -160,14 +147,6 @@ def test_an_interrupted_fill_publishes_what_is_there_and_goes_on_later(cached: C
     assert loader.cache.fill(loader, progress=False) == NUM_FILES
     digests(loader)
     assert hits(loader) == 6 + NUM_FILES
-
-
-def test_a_fill_without_room_says_so_and_returns_what_there_is(photographs: Path, tmp_path: Path) -> None:
-    (tmp_path / "store" / "v1").mkdir(mode=0o700, parents=True)
-    (tmp_path / "store" / "v1" / "other").write_bytes(bytes(1 << 20))
-    loader = loader_of(photographs, fastload.Cache(tmp_path / "store", "1MiB", what="coefficients"))
-    with pytest.warns(RuntimeWarning, match="^12 files have no coefficients: its max_bytes are used up$"):
-        assert loader.cache.fill(loader, progress=False) == 0
 
 
 def test_files_that_cannot_be_read_are_counted(photographs: Path, cached: Cached) -> None:

@@ -50,7 +50,7 @@ def _rows(report: StoreReport, max_bytes: int) -> Iterator[tuple[str, ...]]:
     for kind in kinds_in(report):
         part = report.of(kind.name)
         of_kind = sums["kinds"][kind.name]
-        num_files = counted(len(part.those(part.is_good)), "file")
+        num_files = counted(len(part.those("good")), "file")
         yield kind.name, f"{of_kind['records']:,}", f"records, {in_bytes(of_kind['record_bytes'])} in {num_files}"
     dead = sums["dead_bytes"]
     what = "of records that better ones stand in for, and of what is not published"
@@ -68,7 +68,7 @@ def _rows(report: StoreReport, max_bytes: int) -> Iterator[tuple[str, ...]]:
 
 def _sums(report: StoreReport) -> dict[str, int]:
     """Returns the sums over the files that are used."""
-    good = report.those(report.is_good)
+    good = report.those("good")
     return {
         "records": report.num_records,
         "record_bytes": sum(file["live_bytes"] for file in good),
@@ -83,10 +83,10 @@ def _as_dict(report: StoreReport) -> dict[str, Any]:
         **_sums(report),
         "kinds": {kind: _sums(report.of(kind)) for kind in report.files_by_kind},
         "writers": sum(file["has_writer"] for file in report.files),
-        "foreign": len(report.those(report.is_foreign)),
-        "damaged": len(report.those(report.is_damaged)),
-        "not_believed": len(report.those(report.is_untrusted)),
-        "unreadable": len(report.those(report.is_unread)),
+        "foreign": len(report.those("foreign")),
+        "damaged": len(report.damaged),
+        "not_believed": len(report.those("untrusted")),
+        "unreadable": len(report.those("unread")),
         "used_bytes": report.used_bytes,
         "free_bytes": report.free_bytes,
         "file_system": report.file_system,

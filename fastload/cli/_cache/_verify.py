@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fastload._decode_cache._build import FileRun, comparing_actions
-from fastload._decode_cache._report import StoreReport, report_of
+from fastload._decode_cache._report import FileState, StoreReport, report_of
 from fastload._display._progress import Progress
 from fastload._display._table import Table
 from fastload._display._units import counted
@@ -71,28 +71,28 @@ def _compared(kind: Kind, path: Path, files: TargetFiles, num_workers: int) -> t
 
 def _num_damaged(report: StoreReport) -> int:
     """Returns how many records are damaged, and files of no use."""
-    files = [*report.those(report.is_untrusted), *report.those(report.is_unread)]
-    files += [file for file in report.those(report.is_damaged) if not report.is_good(file)]
+    files = [*report.those("untrusted"), *report.those("unread"), *report.those("damaged")]
     return len(files) + sum(file["damaged"] for file in report.files)
 
 
 def _rows_of(report: StoreReport) -> Iterator[tuple[str, ...]]:
-    yield "records", f"{report.num_records:,}", f"in {counted(len(report.those(report.is_good)), 'file')}"
-    damaged = [file for file in report.those(report.is_damaged) if report.is_good(file)]
+    good = report.those("good")
+    yield "records", f"{report.num_records:,}", f"in {counted(len(good), 'file')}"
+    damaged = [file for file in good if file["damaged"] > 0]
     where = ", ".join(file["name"] for file in damaged)
     yield "damaged", f"{sum(file['damaged'] for file in damaged):,}", where
 
 
 def rows_of_unused(report: StoreReport) -> Iterator[tuple[str, ...]]:
     """Yields rows about files that are not used, and why."""
-    kinds = (
-        (report.is_foreign, "foreign", "of another version of fastload, or another machine"),
-        (report.is_untrusted, "not believed", "others may write to them, or own them"),
-        (report.is_unread, "unreadable", ""),
-        (lambda file: report.is_damaged(file) and not report.is_good(file), "damaged files", ""),
+    states: tuple[tuple[FileState, str, str], ...] = (
+        ("foreign", "foreign", "of another version of fastload, or another machine"),
+        ("untrusted", "not believed", "others may write to them, or own them"),
+        ("unread", "unreadable", ""),
+        ("damaged", "damaged files", ""),
     )
-    for judge, name, why in kinds:
-        if files := report.those(judge):
+    for state, name, why in states:
+        if files := report.those(state):
             yield name, f"{len(files):,}", ": ".join(filter(None, [why, ", ".join(file["name"] for file in files[:3])]))
 
 
