@@ -57,10 +57,6 @@ FAULTS = (sqlite3.Error, UnicodeDecodeError)
 _inherited: list[list[sqlite3.Connection]] = []
 
 
-class ForeignFileError(ValueError):
-    """The file is not a file of samples."""
-
-
 def open_sqlite_file(path: Path) -> SqliteFile:
     """Opens a file, or returns the object that this process already has for it; see SqliteFile."""
     with _opening:
@@ -94,7 +90,7 @@ class SqliteFile(Locked):
         problem: Why no samples are kept any more; None if they are.
 
     Raises:
-        ForeignFileError: It is a file of something else.
+        ValueError: It is a file of something else.
         OSError, sqlite3.Error, UnicodeDecodeError: It cannot be opened, or is damaged.
     """
 
@@ -241,7 +237,7 @@ class SqliteFile(Locked):
             # A damaged file of samples still has our application id in its header.
             if self._application() == _APPLICATION:
                 raise
-            raise ForeignFileError(self._refused(f"it is no file of samples ({error})")) from error
+            raise ValueError(self._refused(f"it is no file of samples ({error})")) from error
 
     def _make(self, connection: sqlite3.Connection) -> None:
         """Creates the table if there is none. Several processes may do so at once."""
@@ -263,9 +259,9 @@ class SqliteFile(Locked):
         if application == version == num_tables == 0:
             return True
         if application != _APPLICATION:
-            raise ForeignFileError(self._refused("it is a database of another program"))
+            raise ValueError(self._refused("it is a database of another program"))
         if version != _FORMAT:
-            raise ForeignFileError(self._refused(f"it was made by another version of fastload (format {version})"))
+            raise ValueError(self._refused(f"it was made by another version of fastload (format {version})"))
         return False
 
     def _application(self) -> int:

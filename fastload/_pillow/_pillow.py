@@ -275,14 +275,14 @@ class FallbackThreads:
         """Starts the threads. Raises ThreadStartError if the system refuses one; close() ends the others."""
         start_threads(self._threads)
 
-    def close(self, timeout_seconds: float = EXIT_JOIN_SECONDS) -> bool:
+    def close(self) -> bool:
         """Closes the engine and waits for the threads; never call it from a finalizer.
 
         Returns:
             Whether all of them ended in time. A thread inside a decode ends after it.
         """
         self._engine.close()
-        return join_threads(self._threads, timeout_seconds)
+        return join_threads(self._threads, EXIT_JOIN_SECONDS)
 
 
 class _FallbackThread(DaemonThread):
