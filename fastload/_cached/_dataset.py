@@ -267,13 +267,7 @@ def _warn_in_worker_process() -> None:
 
 
 class _SampleKeys:
-    """The keys of one data set's samples.
-
-    Args:
-        dataset: The data set, whose ``get_cache_key`` is used without a `key`.
-        key: A function of an index; None: ``get_cache_key``, or the index itself if there is none.
-        parts: Further texts that are part of every name.
-    """
+    """The keys of one data set's samples. `parts` are texts in the name of each."""
 
     def __init__(self, dataset: Any, key: Callable[[Any], Key] | None, parts: tuple[str, ...]) -> None:
         self._key = key if key is not None else getattr(dataset, "get_cache_key", None)

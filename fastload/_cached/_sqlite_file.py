@@ -79,13 +79,9 @@ _opening = threading.RLock()
 
 
 class SqliteFile(Locked):
-    """One file; a process has one object for it. Thread-safe.
-
-    Args:
-        path: Path of the file, which is created if it is missing.
+    """One file, which is created if it is missing; a process has one object for it. Thread-safe.
 
     Attributes:
-        path: The path.
         turns: The samples that threads of this process make just now.
         problem: Why no samples are kept any more; None if they are.
 

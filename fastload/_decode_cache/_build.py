@@ -220,14 +220,9 @@ class FileRun:
         return [path for _, path in sorted(self._named.get(outcome, []))]
 
     def run(self, progress: Callable[[int, int], object]) -> None:
-        """Returns when all is done, or `must_end` says so. An exception ends the threads first.
+        """Returns when all is done, or `must_end` says so. Calls `progress` with the number of files done, and of all.
 
-        Args:
-            progress: Called again and again with the files done, and their number.
-
-        Raises:
-            ThreadStartError: The system refuses a thread.
-            BaseException: An action has raised it.
+        An exception ends the threads first. Raises ThreadStartError, and what an action raises.
         """
         try:
             start_threads(self._threads)

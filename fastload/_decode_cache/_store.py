@@ -25,13 +25,7 @@ FULL = -1
 class OpenStore:
     """An open store. It is closed, without waiting for it, when nobody holds it any more.
 
-    Args:
-        path: Its folder.
-        max_bytes: Limit of all files in it together.
-        is_built: Files are written on a network file system, too.
-
-    Raises:
-        OSError: It cannot be opened, or others may decide what is in it.
+    With `is_built` files are written on a network file system, too. Raises what open_store_folder() raises.
     """
 
     def __init__(self, path: Path, max_bytes: int, *, is_built: bool = False) -> None:

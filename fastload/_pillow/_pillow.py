@@ -261,10 +261,6 @@ class FallbackThreads:
 
     They hold the engine's handle, never this object, a loader or an iterator. Before the interpreter is torn down,
     the engines of threads that are still alive are closed.
-
-    Args:
-        engine: Source of the tasks.
-        max_threads: Number of threads that `start` starts.
     """
 
     def __init__(self, engine: _native.Engine, max_threads: int) -> None:
