@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
+import hashlib
+import operator
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -13,13 +14,14 @@ import torch
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
 from fastload._cached._gpus import finished
-from fastload._cached._keys import Key, SampleKeys
 from fastload._cached._samples import MISSING, MemorySamples, Samples
 from fastload._cached._serialized import SERIALIZERS, SerializerName
-from fastload._display._progress import Progress
+from fastload._display._progress import progress_of
 from fastload._display._units import bytes_of
 from fastload._process._distributed import rank_on_machine
 from fastload._process._worker_process import warn
+
+Key = str | int | bytes
 
 
 class CachedDataset(Dataset[Any]):
@@ -81,7 +83,7 @@ class CachedDataset(Dataset[Any]):
         self._to = None if to is None else _device(to)
         most = None if max_bytes is None else bytes_of(max_bytes)
         kept_as = () if path is None else (serializer,)
-        self._keys = SampleKeys(dataset, key, (*kept_as, *(() if version is None else ("version", version))))
+        self._keys = _SampleKeys(dataset, key, (*kept_as, *(() if version is None else ("version", version))))
         self._samples: Samples
         if path is None:
             self._samples = MemorySamples(most, copies=copy, to=self._to)
@@ -99,7 +101,7 @@ class CachedDataset(Dataset[Any]):
         if found is not MISSING:
             return found
         if self._samples.is_full:
-            return self._made(index, self._to)
+            return finished(self.dataset[index], self._to)
         with self._samples.turn(key):
             found = self._samples.get(key)  # another thread may have made it meanwhile
             return self._kept(index, key, self._to) if found is MISSING else found
@@ -130,7 +132,7 @@ class CachedDataset(Dataset[Any]):
         device = self._to if to is None else _device(to)
         count = len(self)
         num_kept = 0
-        with _progress(progress) as advance:
+        with progress_of("making samples", "samples", is_shown=progress) as advance:
             for index in _order_of_rank(count, *rank_on_machine()):
                 num_kept += self._fill_one(index, device)
                 advance(num_kept, count)
@@ -182,14 +184,11 @@ class CachedDataset(Dataset[Any]):
 
     def _kept(self, index: Any, key: bytes, to: torch.device | None) -> Any:
         """Makes a sample and keeps it."""
-        sample = self._made(index, to)
+        sample = finished(self.dataset[index], to)
         self._samples.put(key, sample)
         if self._arguments["path"] is None:
             _warn_in_worker_process()
         return sample
-
-    def _made(self, index: Any, to: torch.device | None) -> Any:
-        return finished(self.dataset[index], to)
 
 
 class MappedDataset(Dataset[Any]):
@@ -255,15 +254,6 @@ def _order_of_rank(count: int, rank: int, num_ranks: int) -> Iterator[int]:
         yield from reversed(range(other % num_ranks, count, num_ranks))
 
 
-@contextlib.contextmanager
-def _progress(is_shown: bool) -> Iterator[Callable[[float, float], None]]:
-    if not is_shown:
-        yield lambda done, total: None
-        return
-    with Progress("making samples", "samples") as shown:
-        yield shown.advance
-
-
 def _warn_in_worker_process() -> None:
     """Warns once in a worker process, which loses its memory at its end. Worker threads are not the main thread."""
     info = get_worker_info()
@@ -274,3 +264,55 @@ def _warn_in_worker_process() -> None:
             "threads",
             stacklevel=4,
         )
+
+
+class _SampleKeys:
+    """The keys of one data set's samples. `parts` are texts in the name of each."""
+
+    def __init__(self, dataset: Any, key: Callable[[Any], Key] | None, parts: tuple[str, ...]) -> None:
+        self._key = key if key is not None else getattr(dataset, "get_cache_key", None)
+        self._parts = parts
+        self._length = -1
+        if self._key is None:
+            # The file that an index means changes with the number of files.
+            self._length = _length_of(dataset)
+            self._parts += (type(dataset).__module__, type(dataset).__qualname__, str(self._length))
+
+    def of(self, index: Any) -> bytes:
+        """Returns the key of one sample: 16 bytes, as good as random.
+
+        Raises:
+            TypeError: The key is not a str, an int or bytes.
+        """
+        name = self._name(index) if self._key is None else self._key(index)
+        if not isinstance(name, (str, int, bytes)):
+            raise TypeError(
+                f"the key of sample {index!r} must be a str, an int or bytes, got {name!r} ({type(name).__name__}). "
+                "Return one that names the sample from key= or get_cache_key()"
+            )
+        own = name if isinstance(name, bytes) else str(name).encode("utf-8", "surrogatepass")
+        hashed = hashlib.blake2b(digest_size=16)
+        for part in (*(part.encode("utf-8", "surrogatepass") for part in self._parts), own):
+            hashed.update(len(part).to_bytes(8, "big") + part)
+        hashed.update(b"b" if isinstance(name, bytes) else b"i" if isinstance(name, int) else b"s")
+        return hashed.digest()
+
+    def _name(self, index: Any) -> Key:
+        """Returns the name of an index; a negative one counts from the end, and names the same sample."""
+        if isinstance(index, (str, bytes)):
+            return index
+        try:
+            number = operator.index(index)
+        except TypeError:
+            raise TypeError(
+                f"sample {index!r} of the data set has no key: only ints, str and bytes name samples by themselves. "
+                "Pass key=, a function that makes one of them of such an index"
+            ) from None
+        return number + self._length if -self._length <= number < 0 else number
+
+
+def _length_of(dataset: Any) -> int:
+    try:
+        return len(dataset)
+    except TypeError:
+        return -1

@@ -57,14 +57,7 @@ def open_file_samples(
 
 
 class FileSamples(Samples):
-    """Samples kept in a SqliteFile.
-
-    Args:
-        file: The file.
-        max_bytes: Limit on its size; None: the room on the disk.
-        serializer: The format in which samples are written.
-        to: Device of tensors that are read; None: the one they were on.
-    """
+    """Samples kept in a SqliteFile. Tensors are read to the device `to`; None: the one they were on."""
 
     def __init__(
         self, file: SqliteFile, max_bytes: int | None, serializer: SerializerName, to: torch.device | None

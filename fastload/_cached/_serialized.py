@@ -10,9 +10,8 @@ but a tensor, number or text is a list, [name of its type, its parts].
 from __future__ import annotations
 
 import io
-from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -26,49 +25,42 @@ _SEQUENCES: dict[str, Callable[[Any], Any]] = {"list": list, "tuple": tuple, "se
 _NAMES: dict[type, str] = {list: "list", tuple: "tuple", set: "set", frozenset: "frozenset"}
 
 
-class Serializer(ABC):
-    """A conversion of samples to bytes and back."""
+class Serializer(NamedTuple):
+    """A conversion of samples to bytes and back.
 
-    @abstractmethod
-    def dump(self, sample: Any) -> bytes:
-        """Converts a sample to bytes. Raises TypeError if it holds something that this serializer does not write."""
+    Attributes:
+        dump: Converts a sample to bytes. Raises TypeError if it holds something that this serializer does not write.
+        load: Returns the sample that was dumped, with tensors on a device, or where they were if it is None.
+    """
 
-    @abstractmethod
-    def load(self, data: bytes, to: torch.device | None) -> Any:
-        """Returns the sample that was dumped, with tensors on `to`, or where they were."""
-
-
-class PlainSerializer(Serializer):
-    """Writes plain samples: Note [plain samples]."""
-
-    def dump(self, sample: Any) -> bytes:
-        return _saved(_described(sample, "the sample"))
-
-    def load(self, data: bytes, to: torch.device | None) -> Any:
-        # The tensors that represent arrays have to stay on the host.
-        place = None if to is None else "cpu"
-        return on(_rebuilt(torch.load(io.BytesIO(data), map_location=place, weights_only=True)), to)
+    dump: Callable[[Any], bytes]
+    load: Callable[[bytes, torch.device | None], Any]
 
 
-class PickleSerializer(Serializer):
-    """Writes any object that pickles. Loading runs the code that the bytes name."""
-
-    def dump(self, sample: Any) -> bytes:
-        try:
-            return _saved(compact(sample) if type(sample) is torch.Tensor else sample)
-        except MemoryError:
-            raise
-        except Exception as error:
-            raise TypeError(
-                f"the sample, a {type(sample).__qualname__}, does not pickle ({type(error).__name__}: {error}). Let "
-                "the data set return something else, or pass path=None to keep samples in memory"
-            ) from error
-
-    def load(self, data: bytes, to: torch.device | None) -> Any:
-        return torch.load(io.BytesIO(data), map_location=to, weights_only=False)
+def _dump_plain(sample: Any) -> bytes:
+    return _saved(_described(sample, "the sample"))
 
 
-SERIALIZERS: dict[str, Serializer] = {"torch": PlainSerializer(), "pickle": PickleSerializer()}
+def _load_plain(data: bytes, to: torch.device | None) -> Any:
+    # The tensors that represent arrays have to stay on the host.
+    place = None if to is None else "cpu"
+    return on(_rebuilt(torch.load(io.BytesIO(data), map_location=place, weights_only=True)), to)
+
+
+def _dump_pickle(sample: Any) -> bytes:
+    try:
+        return _saved(compact(sample) if type(sample) is torch.Tensor else sample)
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise TypeError(
+            f"the sample, a {type(sample).__qualname__}, does not pickle ({type(error).__name__}: {error}). Let "
+            "the data set return something else, or pass path=None to keep samples in memory"
+        ) from error
+
+
+def _load_pickle(data: bytes, to: torch.device | None) -> Any:
+    return torch.load(io.BytesIO(data), map_location=to, weights_only=False)
 
 
 def _saved(value: Any) -> bytes:
@@ -126,3 +118,6 @@ def _npy(array: np.ndarray[Any, Any]) -> bytes:
     file = io.BytesIO()
     np.save(file, array, allow_pickle=False)
     return file.getvalue()
+
+
+SERIALIZERS = {"torch": Serializer(_dump_plain, _load_plain), "pickle": Serializer(_dump_pickle, _load_pickle)}

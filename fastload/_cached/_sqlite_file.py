@@ -24,9 +24,9 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from fastload._cached._forks import forks
-from fastload._cached._turns import Turns
+from fastload._cached._samples import Turns
 from fastload._display._units import in_bytes
+from fastload._process._exit import LiveObjects
 from fastload._process._locked import Locked
 from fastload._process._worker_process import warn
 
@@ -40,6 +40,8 @@ _ROW_BYTES = _PAGE_BYTES // 2
 _MAX_SAMPLE_BYTES = 10**9 - _ROW_BYTES  # SQLite's own limit on a row
 _BUSY_SECONDS = 30.0
 _BUSY_PAUSE_SECONDS = 0.002
+# A fork waits no longer: a thread inside of SQLite may wait for the disk.
+_FORK_SECONDS = 1.0
 _TABLE = "CREATE TABLE samples (key BLOB PRIMARY KEY, checksum INTEGER NOT NULL, data BLOB NOT NULL)"
 # In one statement, because another process may make the table at the same time.
 _HEAD = (
@@ -53,10 +55,6 @@ FAULTS = (sqlite3.Error, UnicodeDecodeError)
 # Connections of parents that were in use at the fork. Each has one more reference than this one, so that the end of the
 # interpreter does not close it.
 _inherited: list[list[sqlite3.Connection]] = []
-
-
-class ForeignFileError(ValueError):
-    """The file is not a file of samples."""
 
 
 def open_sqlite_file(path: Path) -> SqliteFile:
@@ -81,18 +79,14 @@ _opening = threading.RLock()
 
 
 class SqliteFile(Locked):
-    """One file; a process has one object for it. Thread-safe.
-
-    Args:
-        path: Path of the file, which is created if it is missing.
+    """One file, which is created if it is missing; a process has one object for it. Thread-safe.
 
     Attributes:
-        path: The path.
         turns: The samples that threads of this process make just now.
         problem: Why no samples are kept any more; None if they are.
 
     Raises:
-        ForeignFileError: It is a file of something else.
+        ValueError: It is a file of something else.
         OSError, sqlite3.Error, UnicodeDecodeError: It cannot be opened, or is damaged.
     """
 
@@ -105,7 +99,7 @@ class SqliteFile(Locked):
         self._is_lost = False
         self._idle: list[sqlite3.Connection] = []
         self._all: list[sqlite3.Connection] = []
-        forks.add(self)
+        _forks.files.add(self)
         self._set_up()
 
     def before_fork(self) -> None:
@@ -186,7 +180,7 @@ class SqliteFile(Locked):
 
     @contextlib.contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
-        with forks.kept_away():
+        with _forks.kept_away():
             with self._lock:
                 connection = self._idle.pop() if self._idle else None
             if connection is None:
@@ -239,7 +233,7 @@ class SqliteFile(Locked):
             # A damaged file of samples still has our application id in its header.
             if self._application() == _APPLICATION:
                 raise
-            raise ForeignFileError(self._refused(f"it is no file of samples ({error})")) from error
+            raise ValueError(self._refused(f"it is no file of samples ({error})")) from error
 
     def _make(self, connection: sqlite3.Connection) -> None:
         """Creates the table if there is none. Several processes may do so at once."""
@@ -261,9 +255,9 @@ class SqliteFile(Locked):
         if application == version == num_tables == 0:
             return True
         if application != _APPLICATION:
-            raise ForeignFileError(self._refused("it is a database of another program"))
+            raise ValueError(self._refused("it is a database of another program"))
         if version != _FORMAT:
-            raise ForeignFileError(self._refused(f"it was made by another version of fastload (format {version})"))
+            raise ValueError(self._refused(f"it was made by another version of fastload (format {version})"))
         return False
 
     def _application(self) -> int:
@@ -335,3 +329,47 @@ def _asked(connection: sqlite3.Connection, pragma: str) -> int:
 
 def _checksum(key: bytes, data: bytes) -> int:
     return zlib.crc32(data, zlib.crc32(key))
+
+
+class _Forks:
+    """Keeps forks away from blocks of code, and closes the files before a fork: Note [connections]. Thread-safe."""
+
+    def __init__(self) -> None:
+        self.files: LiveObjects[SqliteFile] = LiveObjects()
+        self._begin()
+        os.register_at_fork(before=self._wait, after_in_parent=self._go_on, after_in_child=self._begin)
+
+    @contextlib.contextmanager
+    def kept_away(self) -> Iterator[None]:
+        """Marks a block that a fork waits for."""
+        changed = self._changed
+        with changed:
+            changed.wait_for(lambda: not self._is_forking)
+            self._num_inside += 1
+        try:
+            yield
+        finally:
+            with changed:
+                self._num_inside -= 1
+                changed.notify_all()
+
+    def _begin(self) -> None:
+        """Sets up a process with no thread in a block; also called in a child."""
+        self._changed = threading.Condition()
+        self._num_inside = 0
+        self._is_forking = False
+
+    def _wait(self) -> None:
+        with self._changed:
+            self._is_forking = True
+            self._changed.wait_for(lambda: self._num_inside == 0, _FORK_SECONDS)
+        for file in self.files.all():
+            file.before_fork()
+
+    def _go_on(self) -> None:
+        with self._changed:
+            self._is_forking = False
+            self._changed.notify_all()
+
+
+_forks = _Forks()

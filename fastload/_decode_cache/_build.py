@@ -1,30 +1,34 @@
-"""The records of files written into a store, and compared with their files."""
+"""The records of files written into a store, and compared with their files, in several threads."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import heapq
 import os
-from collections.abc import Sequence
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypedDict
+from typing import NamedTuple
 
 from fastload import _native
-from fastload._decode_cache._builders import FileAction
 from fastload._decode_cache._folder import find_store_folder, open_store_folder
-from fastload._decode_cache._store import FULL, OpenStore, RecordKind, StorePlace, look_at_store
+from fastload._decode_cache._store import FULL, OpenStore, RecordKind, look_at_store
 from fastload._pillow import _pillow
 from fastload._process._config import MAX_FILE_BYTES
+from fastload._process._exit import DaemonThread, start_threads
 
 # Added to the system's clock, for tests: a file that was changed in the last minute has no record yet.
 CLOCK_AHEAD_NS = 0
 # A writer that is not done after so long never is.
 _FLUSH_SECONDS = 60.0
+_NUM_NAMED = 3
+_LOOK_SECONDS = 0.1
+_END_SECONDS = 60.0
 
-
-class _Limits(TypedDict):
-    max_file_bytes: int
-    max_pixels: int
+FileAction = Callable[[bytes], "_native.BuildOutcome"]
 
 
 class ImageFiles(NamedTuple):
@@ -39,27 +43,7 @@ class ImageFiles(NamedTuple):
     first_steps: _native.FirstSteps | None = None
 
 
-class Build(Protocol):
-    """One build of records, by one process. Closing it publishes them."""
-
-    def action(self) -> FileAction:
-        """Returns what builds the record of a file, for one thread."""
-        ...
-
-    def trouble(self) -> str | None:
-        """Returns why no more records are kept, or None."""
-        ...
-
-    def num_kept(self, num_made: int) -> int:
-        """Returns how many of the records that were made are in the store; ask after close()."""
-        ...
-
-    def close(self) -> bool:
-        """Publishes the records; returns whether all are published after CLOSE_SECONDS."""
-        ...
-
-
-def begin_build(path: Path, max_bytes: int, kind: RecordKind, files: ImageFiles) -> Build:
+def begin_build(path: Path, max_bytes: int, kind: RecordKind, files: ImageFiles) -> _IndexBuild | _FileRecordBuild:
     """Opens the store at `path`, and makes it where there is none.
 
     Raises:
@@ -67,7 +51,7 @@ def begin_build(path: Path, max_bytes: int, kind: RecordKind, files: ImageFiles)
             machine and records of the kind must be.
     """
     if kind == "index":
-        return _IndexBuild(StorePlace(path, max_bytes), len(files.paths))
+        return _IndexBuild(path, max_bytes, len(files.paths))
     return _FileRecordBuild(path, max_bytes, kind, files.first_steps)
 
 
@@ -75,7 +59,7 @@ def comparing_actions(path: Path, kind: RecordKind, files: ImageFiles, number: i
     """Returns what compares a file's record in a store with the file, for each of `number` threads; writes nothing."""
     if kind == "index":
         cache = look_at_store(path).make_decode_cache(len(files.paths))
-        return [_native.make_index_builder(cache=cache, **_limits()).compare for _ in range(number)]
+        return [_index_builder(cache).compare for _ in range(number)]
     records = open_built_records(path, kind)
     return [_comparing_action(_file_record_builder(records, None, files.first_steps), kind) for _ in range(number)]
 
@@ -91,40 +75,43 @@ def _comparing_action(builder: _native.RecordBuilder, kind: RecordKind) -> FileA
 
 
 def open_built_records(path: Path, kind: RecordKind) -> _native.BuiltRecords:
-    """Opens the coefficients or pixels in the store at `path`, read-only.
-
-    Raises:
-        FileNotFoundError: There is no store.
-        OSError: It cannot be opened, others may decide what is in it, or it is not on a disk of this machine.
-    """
+    """Opens the coefficients or pixels in the store at `path`, read-only. Raises what find_store_folder() raises."""
     with find_store_folder(path, is_local=True) as folder:
         return _native.open_built_records(folder.fd, folder.key, kind)
 
 
 class _IndexBuild:
-    def __init__(self, place: StorePlace, num_files: int) -> None:
-        self._store = OpenStore(place, is_built=True)
+    """One build of records, by one process. Closing it publishes them."""
+
+    def __init__(self, path: Path, max_bytes: int, num_files: int) -> None:
+        self._store = OpenStore(path, max_bytes, is_built=True)
         if self._store.obstacle is not None:
             raise OSError(errno.EACCES, self._store.obstacle)
         self._cache = self._store.native.make_decode_cache(num_files)
 
     def action(self) -> FileAction:
-        return index_action(_native.make_index_builder(cache=self._cache, **_limits()), self._store)
+        """Returns what builds the record of a file, for one thread."""
+        return index_action(_index_builder(self._cache), self._store)
 
     def trouble(self) -> str | None:
+        """Returns why no more records are kept, or None."""
         if (reason := self._store.why_nothing_is_kept()) is not None:
             return reason
         return None if self._cache.is_worth_it else "those of fewer than one file in 20 would fit"
 
     def num_kept(self, num_made: int) -> int:
+        """Returns how many of the records that were made are in the store; ask after close()."""
         # Records that a thread has left to the writer are lost where it finds no room.
         return min(num_made, self._store.native.counters()["records_published"])
 
     def close(self) -> bool:
+        """Publishes the records; returns whether all are published after CLOSE_SECONDS."""
         return self._store.close()
 
 
 class _FileRecordBuild:
+    """The same for coefficients and pixels."""
+
     def __init__(self, path: Path, max_bytes: int, kind: RecordKind, first_steps: _native.FirstSteps | None) -> None:
         with open_store_folder(path, is_local=True) as folder:
             if folder.obstacle is not None:
@@ -181,12 +168,13 @@ def _file_record_builder(
         first_steps=first_steps,
         native_jpeg=_pillow.native_jpeg_is_exact().is_exact,
         clock_ahead_ns=CLOCK_AHEAD_NS,
-        **_limits(),
+        max_file_bytes=MAX_FILE_BYTES,
+        max_pixels=_pillow.max_pixels(),
     )
 
 
-def _limits() -> _Limits:
-    return {"max_file_bytes": MAX_FILE_BYTES, "max_pixels": _pillow.max_pixels()}
+def _index_builder(cache: _native.DecodeCache) -> _native.RecordBuilder:
+    return _native.make_index_builder(cache, MAX_FILE_BYTES, _pillow.max_pixels())
 
 
 def _decoded_by_pillow(path: bytes) -> _pillow.DecodedPixels | None:
@@ -194,3 +182,105 @@ def _decoded_by_pillow(path: bytes) -> _pillow.DecodedPixels | None:
     with contextlib.suppress(Exception):
         return _pillow.decode_rgb(path)
     return None
+
+
+class FileRun:
+    """Calls something with each file, in threads, and counts what becomes of them.
+
+    Args:
+        paths: The files.
+        actions: One for each thread; called with a path.
+        must_end: Asked after each file: whether the rest is left out.
+
+    Attributes:
+        counts: Files by outcome.
+    """
+
+    def __init__(
+        self, paths: Sequence[bytes], actions: Sequence[FileAction], must_end: Callable[[], bool] = lambda: False
+    ) -> None:
+        self.counts: Counter[_native.BuildOutcome] = Counter()
+        self._named: dict[_native.BuildOutcome, list[tuple[int, bytes]]] = {}
+        self._paths = paths
+        self._must_end = must_end
+        self._places = iter(range(len(paths)))
+        self._lock = threading.Lock()
+        self._has_ended = threading.Event()
+        self._error: BaseException | None = None
+        self._threads = [_RunThread(self, action) for action in actions]
+
+    @property
+    def num_done(self) -> int:
+        """The number of files that are done."""
+        with self._lock:
+            return self.counts.total()
+
+    def named(self, outcome: _native.BuildOutcome) -> list[bytes]:
+        """Returns the first _NUM_NAMED files of an outcome, in their order."""
+        return [path for _, path in sorted(self._named.get(outcome, []))]
+
+    def run(self, progress: Callable[[int, int], object]) -> None:
+        """Returns when all is done, or `must_end` says so. Calls `progress` with the number of files done, and of all.
+
+        An exception ends the threads first. Raises ThreadStartError, and what an action raises.
+        """
+        try:
+            start_threads(self._threads)
+            while not self._have_ended(_LOOK_SECONDS):
+                progress(self.num_done, len(self._paths))
+        finally:
+            self.end()
+            self._have_ended(_END_SECONDS)
+        if self._error is not None:
+            raise self._error
+
+    def _have_ended(self, timeout_seconds: float) -> bool:
+        """Waits for those that have begun. Not by join(): where that was interrupted, its thread passes for dead."""
+        deadline = time.monotonic() + timeout_seconds
+        begun = [thread for thread in self._threads if thread.ident is not None]
+        return all(thread.has_ended.wait(max(0.0, deadline - time.monotonic())) for thread in begun)
+
+    def end(self) -> None:
+        """Keeps the threads from taking another file."""
+        self._has_ended.set()
+
+    def take_files(self, action: FileAction) -> None:
+        """Works on files; each thread calls it."""
+        try:
+            while not self._has_ended.is_set() and (place := self._next()) is not None:
+                self._take(action, place)
+                if self._must_end():
+                    self.end()
+        except BaseException as error:  # noqa: BLE001 - run() raises it
+            self._error = error
+            self.end()
+
+    def _next(self) -> int | None:
+        with self._lock:
+            return next(self._places, None)
+
+    def _take(self, action: FileAction, place: int) -> None:
+        path = self._paths[place]
+        outcome = action(path)
+        with self._lock:
+            self.counts[outcome] += 1
+            named = self._named.setdefault(outcome, [])
+            if len(named) < _NUM_NAMED or place < named[-1][0]:
+                self._named[outcome] = heapq.nsmallest(_NUM_NAMED, [*named, (place, path)])
+
+
+class _RunThread(DaemonThread):
+    def __init__(self, files: FileRun, action: FileAction) -> None:
+        super().__init__("fastload-cache-files")
+        self.has_ended = threading.Event()
+        self._files = files
+        self._action = action
+
+    def run(self) -> None:
+        try:
+            self._files.take_files(self._action)
+        finally:
+            self.has_ended.set()
+
+    def signal_end(self) -> None:
+        self._files.end()

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
 from fastload import _native
-from fastload._decode_cache._build import ImageFiles, begin_build
-from fastload._decode_cache._builders import FileRun
-from fastload._decode_cache._store import KINDS, RecordKind, StorePlace
-from fastload._display._progress import Progress
+from fastload._decode_cache._build import FileRun, ImageFiles, begin_build
+from fastload._decode_cache._store import KINDS, RecordKind
+from fastload._display._progress import progress_of
 from fastload._display._units import bytes_of, counted, in_bytes
 from fastload._process import _config
 from fastload._process._limits import num_auto_workers
@@ -146,7 +144,7 @@ class Cache:
             run = FileRun(
                 files.paths, [build.action() for _ in range(num_auto_workers())], lambda: build.trouble() is not None
             )
-            with _progress(f"filling {self.path}", progress) as advance:
+            with progress_of(f"filling {self.path}", "files", is_shown=progress) as advance:
                 run.run(advance)
         finally:
             build.close()
@@ -179,9 +177,6 @@ class Cache:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Cache, self._arguments()
-
-    def _only(self, kind: RecordKind) -> Cache:
-        return Cache(self._path, self._max_bytes, kind, self._validate)
 
     def _arguments(self) -> tuple[Any, ...]:
         return self._path, self._max_bytes, self._what, self._validate
@@ -217,17 +212,12 @@ def for_loader(setting: Any, why_no_pixels: Callable[[], str | None]) -> Any:
     if not isinstance(setting, Cache) or isinstance(setting.what, str):
         return setting
     kinds = [kind for kind in kinds_of(setting) if kind != "pixels" or why_no_pixels() is None]
-    return setting._only(kinds[-1])
+    return Cache(setting._path, setting.max_bytes, kinds[-1], setting.validate)
 
 
 def is_of_pixels(setting: object) -> bool:
     """Returns whether a loader's setting means pixels."""
     return isinstance(setting, Cache) and setting.what == "pixels"
-
-
-def place_of(cache: Cache) -> StorePlace:
-    """Returns the place of its store. Raises RuntimeError where there is none."""
-    return StorePlace(cache.path, cache.max_bytes)
 
 
 def default_path() -> Path:
@@ -257,15 +247,6 @@ def _checked_size(max_bytes: int | str) -> int:
     if not 1 << 20 <= size < 1 << 63:
         raise ValueError(f"max_bytes must be at least 1 MiB ({in_bytes(1 << 20)}), got {max_bytes!r}")
     return size
-
-
-@contextlib.contextmanager
-def _progress(what: str, is_shown: bool) -> Iterator[Callable[[int, int], object]]:
-    if not is_shown:
-        yield lambda done, total: None
-        return
-    with Progress(what, "files") as progress:
-        yield progress.advance
 
 
 def _warn_of_rest(left: int, kind: RecordKind, trouble: str | None, run: FileRun) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fastload._decode_cache._folder import KEY, LAYOUT, LOCK, TEMPORARY_KEY, find_layout, locked
-from fastload._decode_cache._report import report_of
+from fastload._decode_cache._report import BYTES_OF_BLOCK, report_of
 from fastload._decode_cache._store import KINDS
 
 # The names of files of records; .dir is removed first, so that nobody finds records whose .dat is gone.
@@ -21,7 +21,6 @@ _RECORD_FILE = re.compile(rf"(?P<stem>({'|'.join(KINDS)})-[0-9a-f]{{16}})(?P<end
 _ENDINGS = (".dir", ".tmp", ".dat")
 # Without what is in them they mean nothing.
 _LAST = (KEY, TEMPORARY_KEY, "merge", LOCK)  # earlier versions locked "merge"
-_BYTES_OF_BLOCK = 512  # in st_blocks, whatever the file system's are
 
 
 @dataclass
@@ -46,9 +45,7 @@ class Clearing:
 def clear_store(path: Path, *, only_stale: bool = False) -> Clearing:
     """Removes the store at `path`, except files that a living process writes to. Owners do not matter.
 
-    Args:
-        path: The store's folder.
-        only_stale: Only files of another version and damaged ones, for which each record is read.
+    With `only_stale` it removes only files of another version and damaged ones, and reads each record for that.
 
     Raises:
         FileNotFoundError: There is no store.
@@ -77,13 +74,8 @@ def clear_store(path: Path, *, only_stale: bool = False) -> Clearing:
 def _stale_files(path: Path) -> dict[str, str]:
     """Returns the stem of each stale file, and why it is of use to nobody."""
     report = report_of(path, reads_records=True)
-    stale = {}
-    for file in report.files:
-        if report.is_foreign(file):
-            stale[file["name"]] = "of another version of fastload, or another machine"
-        elif report.is_damaged(file):
-            stale[file["name"]] = "damaged"
-    return stale
+    foreign = {file["name"]: "of another version of fastload, or another machine" for file in report.those("foreign")}
+    return {**foreign, **{file["name"]: "damaged" for file in report.damaged}}
 
 
 def _endings_by_stem(names: Iterable[str]) -> dict[str, list[str]]:
@@ -118,7 +110,7 @@ def _remove_file(folder: int, stem: str, endings: list[str], clearing: Clearing)
 
 def _unlink(folder: int, name: str, clearing: Clearing) -> None:
     with contextlib.suppress(FileNotFoundError):
-        size = os.stat(name, dir_fd=folder, follow_symlinks=False).st_blocks * _BYTES_OF_BLOCK
+        size = os.stat(name, dir_fd=folder, follow_symlinks=False).st_blocks * BYTES_OF_BLOCK
         os.unlink(name, dir_fd=folder)
         clearing.removed.append(name)
         clearing.num_bytes += size

@@ -6,7 +6,6 @@ import functools
 import os
 import shlex
 from collections.abc import Mapping
-from pathlib import Path
 
 from fastload import _native
 from fastload._decode_cache._build import open_built_records
@@ -59,8 +58,12 @@ class FileRecords:
 
     def warn_of_trouble(self) -> None:
         """Warns where the store has no records, and of what has ended their use."""
-        if self._lack() is not None:
-            _warn_of_lack(os.getpid(), self._cache.path, self.kind, self._sentence())
+        if (lack := self._lack()) is not None:
+            _warn_of_lack(
+                os.getpid(),
+                f"the {self.kind} in {str(self._cache.path)!r} are not used: {lack}. Until then images are decoded by "
+                "their indexes.",
+            )
         if self._has_warned:
             return
         if not self.native.is_on:
@@ -93,12 +96,6 @@ class FileRecords:
         command = f"fastload cache build {target} --what {self.kind} {store}"
         return f"there are none yet: `{command}` builds them, and so does cache.fill(loader)"
 
-    def _sentence(self) -> str:
-        where = repr(str(self._cache.path))
-        return (
-            f"the {self.kind} in {where} are not used: {self._lack()}. Until then images are decoded by their indexes."
-        )
-
     def describe(self) -> tuple[str, str | None]:
         """Returns what is used, and why nothing is, if so."""
         counters = self.records.counters()
@@ -129,5 +126,5 @@ def file_records_of(setting: object) -> tuple[FileRecords | None, str | None]:
 
 
 @functools.cache  # once for each process; a forked child is another one
-def _warn_of_lack(process_id: int, path: Path, kind: RecordKind, sentence: str) -> None:
+def _warn_of_lack(process_id: int, sentence: str) -> None:
     warn(sentence, stacklevel=2)

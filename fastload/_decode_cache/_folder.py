@@ -66,12 +66,9 @@ def open_store_folder(path: Path, *, is_built: bool = False, is_local: bool = Fa
 
 @contextlib.contextmanager
 def find_store_folder(path: Path, *, is_local: bool = False) -> Iterator[StoreFolder]:
-    """Opens the store at `path` to look at it. Nothing is made.
+    """Opens the store at `path` to look at it, and makes nothing. Raises what find_layout() raises.
 
-    Raises:
-        FileNotFoundError: There is none.
-        UntrustedFolderError: Others may decide what is in it.
-        OSError: It cannot be opened, or is on another machine's disk and must not be.
+    With `is_local` a store on another machine's disk is an OSError, too.
     """
     with find_layout(path) as (outer, folder):
         if is_local:
@@ -83,13 +80,9 @@ def find_store_folder(path: Path, *, is_local: bool = False) -> Iterator[StoreFo
 def find_layout(path: Path, *, is_checked: bool = True) -> Iterator[tuple[int, int]]:
     """Opens the folder at `path` and the one with the store's files in it; yields both descriptors.
 
-    Args:
-        path: The store's folder.
-        is_checked: Folders in which others may decide what is are refused.
-
     Raises:
         FileNotFoundError: There is no store.
-        UntrustedFolderError: Others may decide what is in it.
+        UntrustedFolderError: Others may decide what is in it, and `is_checked`.
         OSError: It cannot be opened.
     """
     with _opened(path, None, is_checked) as outer, _opened(Path(LAYOUT), outer, is_checked) as folder:

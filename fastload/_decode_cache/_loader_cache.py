@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
+import stat
+import tempfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Literal
 
 import torch.distributed
 
 from fastload import _native
-from fastload._decode_cache._cache import Cache, place_of
+from fastload._decode_cache._cache import Cache, default_path
 from fastload._decode_cache._file_records import FileRecords, file_records_of
-from fastload._decode_cache._shared_place import open_shared
 from fastload._decode_cache._store import OpenStore, open_store
 from fastload._display._units import counted, in_bytes
 from fastload._process import _config
+from fastload._process._file_system import file_system_of, is_remote
 from fastload._process._interrupts import is_interrupt
 from fastload._process._limits import total_memory
 from fastload._process._worker_process import warn
@@ -59,7 +63,8 @@ class LoaderCache:
         """
         if setting is None:
             return None
-        if self._made_for != (os.getpid(), setting) or not self._is_current():
+        are_current = self.files is None or self.files.is_current()
+        if self._made_for != (os.getpid(), setting) or not are_current:
             if self._is_here():
                 self._counted.update(self._counters())
             self._store = _store_of(setting, is_shared=self._is_of_worker)
@@ -89,10 +94,6 @@ class LoaderCache:
         """Begins to publish the indexes that were kept. Waits for nothing."""
         if self._is_here() and self._store is not None:
             self._store.native.end_epoch()
-
-    def _is_current(self) -> bool:
-        """Returns whether no files of coefficients or pixels have come or gone since those were opened."""
-        return self.files is None or self.files.is_current()
 
     def _counters(self) -> Mapping[str, int]:
         """Returns the counters of what is used now."""
@@ -165,9 +166,9 @@ def machine_limit() -> int:
 def _store_of(setting: CacheSetting, *, is_shared: bool) -> OpenStore | None:
     """Returns the store of indexes; None: they are in the memory of the process."""
     if not isinstance(setting, Cache):
-        return open_shared(machine_limit()) if is_shared or has_other_ranks() else None
+        return _open_shared() if is_shared or has_other_ranks() else None
     try:
-        return open_store(place_of(setting))
+        return open_store(setting.path, setting.max_bytes)
     except (OSError, RuntimeError) as error:
         if is_interrupt(error):
             raise
@@ -177,6 +178,42 @@ def _store_of(setting: CacheSetting, *, is_shared: bool) -> OpenStore | None:
             "own on a local disk that can be written to."
         )
         return None
+
+
+def _open_shared() -> OpenStore | None:
+    """Returns the store that the ranks of a machine share if the user has named none; None if no folder can be used.
+
+    Each rank sees another part of the samples in each epoch, so alone it would know few of those that come. Every rank
+    looks at the same folders in the same order, and so they come to the same one.
+    """
+    for path in _shared_paths():
+        try:
+            if _is_usable(path):
+                store = open_store(path, machine_limit())
+                if store.obstacle is None:
+                    return store
+        except OSError as error:
+            if is_interrupt(error):
+                raise
+    return None
+
+
+def _shared_paths() -> Iterator[Path]:
+    with contextlib.suppress(RuntimeError):  # there is no home folder
+        yield default_path()
+    yield Path(tempfile.gettempdir(), f"fastload-{os.geteuid()}")
+
+
+def _is_usable(path: Path) -> bool:
+    """Returns whether it is a folder of this user alone, on a disk of this machine; makes a missing one."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        status = os.fstat(fd)
+        is_own = status.st_uid == os.geteuid() and not stat.S_IMODE(status.st_mode) & 0o077
+        return is_own and not is_remote(file_system_of(fd))
+    finally:
+        os.close(fd)
 
 
 def _made(store: OpenStore | None, num_images: int, files: FileRecords | None) -> _native.DecodeCache | None:
@@ -196,7 +233,7 @@ def _memory_and_reads(counters: Mapping[str, int]) -> Mapping[str, int]:
 
 def _described(store: OpenStore, refusal: str | None) -> tuple[str, str | None]:
     so_far = counted(store.native.counters()["records"], "record")
-    what = f"JPEG indexes in {str(store.place.path)!r}, {so_far}, at most {in_bytes(store.place.max_bytes)}"
+    what = f"JPEG indexes in {str(store.path)!r}, {so_far}, at most {in_bytes(store.max_bytes)}"
     reason = store.why_nothing_is_kept()
     no_more = None if reason is None else f"no more are kept: {reason}"
     return what, "; ".join(filter(None, (no_more, refusal))) or None

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from fastload import _native
 from fastload._decode_cache._folder import find_store_folder
 from fastload._decode_cache._store import KINDS, RecordKind
 from fastload._process._file_system import file_system_of
 
-_BYTES_OF_BLOCK = 512  # in st_blocks, whatever the file system's are
+BYTES_OF_BLOCK = 512  # in st_blocks, whatever the file system's are
+
+
+# "foreign": of another version of fastload or another machine, and left alone. "untrusted": others than this user and
+# root may decide what is in it. "unread": the system does not let it be read.
+FileState = Literal["good", "foreign", "untrusted", "damaged", "unread", "gone"]
 
 
 @dataclass(frozen=True)
@@ -42,52 +48,33 @@ class StoreReport:
     @property
     def num_records(self) -> int:
         """The number of records that are used."""
-        return sum(file["live_records"] for file in self.those(self.is_good))
+        return sum(file["live_records"] for file in self.those("good"))
 
     def of(self, kind: RecordKind) -> StoreReport:
         """Returns the same with files of this kind alone."""
         return replace(self, files_by_kind={kind: self.files_by_kind[kind]})
 
-    def those(self, judge: Callable[[_native.StoreFileReport], bool]) -> list[_native.StoreFileReport]:
-        """Returns the files for which `judge` is true."""
-        return [file for file in self.files if judge(file)]
+    def those(self, state: FileState) -> list[_native.StoreFileReport]:
+        """Returns the files in this state."""
+        return [file for file in self.files if state_of(file) == state]
 
-    @staticmethod
-    def is_good(file: _native.StoreFileReport) -> bool:
-        """Returns whether its records are used."""
-        return file["verdict"] == "good"
+    @property
+    def damaged(self) -> list[_native.StoreFileReport]:
+        """The files that are damaged as a whole, or of which a record that was read is."""
+        return [file for file in self.files if file["damaged"] > 0 or state_of(file) == "damaged"]
 
-    @staticmethod
-    def is_foreign(file: _native.StoreFileReport) -> bool:
-        """Returns whether another version of fastload, or another machine, has made it: it is left alone."""
-        return file["verdict"] == "foreign"
 
-    @staticmethod
-    def is_untrusted(file: _native.StoreFileReport) -> bool:
-        """Returns whether others than this user and root may decide what is in it."""
-        return file["verdict"] == "untrusted"
-
-    @staticmethod
-    def is_damaged(file: _native.StoreFileReport) -> bool:
-        """Returns whether it, or one of the records that were read, is not as it was written."""
-        return file["damaged"] > 0 or (file["verdict"] == "failed" and file["error"] == errno.EBADMSG)
-
-    @staticmethod
-    def is_unread(file: _native.StoreFileReport) -> bool:
-        """Returns whether the system does not let it be read. One that went while it was looked at is none."""
-        return file["verdict"] == "failed" and file["error"] not in (errno.EBADMSG, errno.ENOENT)
+def state_of(file: _native.StoreFileReport) -> FileState:
+    """Returns "good" if a file's records are used, or why they are not. A file that went meanwhile is "gone"."""
+    if file["verdict"] != "failed":
+        return file["verdict"]
+    return "damaged" if file["error"] == errno.EBADMSG else "gone" if file["error"] == errno.ENOENT else "unread"
 
 
 def report_of(path: Path, *, reads_records: bool) -> StoreReport:
-    """Looks at a store, and changes nothing.
+    """Looks at the store at `path`, and changes nothing; with `reads_records` each record is read and checked.
 
-    Args:
-        path: The store's folder.
-        reads_records: Each record is read and checked.
-
-    Raises:
-        FileNotFoundError: There is none.
-        OSError: It cannot be opened, or others may decide what is in it.
+    Raises what find_store_folder() raises.
     """
     with find_store_folder(path) as folder:
         files = {kind: _native.report_records(folder.fd, folder.key, kind, reads_records) for kind in KINDS}
@@ -102,7 +89,7 @@ def bytes_on_disk(folder: int) -> int:
     used = 0
     for name in os.listdir(folder):
         try:
-            used += os.stat(name, dir_fd=folder, follow_symlinks=False).st_blocks * _BYTES_OF_BLOCK
+            used += os.stat(name, dir_fd=folder, follow_symlinks=False).st_blocks * BYTES_OF_BLOCK
         except FileNotFoundError:
             continue
     return used

@@ -7,7 +7,7 @@ import os
 import threading
 import weakref
 from pathlib import Path
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
 from fastload import _native
 from fastload._decode_cache._folder import NOT_WRITABLE, find_store_folder, open_store_folder
@@ -22,34 +22,18 @@ KINDS: tuple[RecordKind, ...] = get_args(RecordKind)
 FULL = -1
 
 
-class StorePlace(NamedTuple):
-    """The place of a store.
-
-    Attributes:
-        path: Its folder.
-        max_bytes: Limit of all files in it together.
-    """
-
-    path: Path
-    max_bytes: int
-
-
 class OpenStore:
     """An open store. It is closed, without waiting for it, when nobody holds it any more.
 
-    Args:
-        place: Its place.
-        is_built: Files are written on a network file system, too.
-
-    Raises:
-        OSError: It cannot be opened, or others may decide what is in it.
+    With `is_built` files are written on a network file system, too. Raises what open_store_folder() raises.
     """
 
-    def __init__(self, place: StorePlace, *, is_built: bool = False) -> None:
-        self.place = place
-        with open_store_folder(place.path, is_built=is_built) as folder:
+    def __init__(self, path: Path, max_bytes: int, *, is_built: bool = False) -> None:
+        self.path = path
+        self.max_bytes = max_bytes
+        with open_store_folder(path, is_built=is_built) as folder:
             self.obstacle = folder.obstacle
-            self.native = _native.open_record_store(folder.fd, folder.key, place.max_bytes, folder.obstacle is None)
+            self.native = _native.open_record_store(folder.fd, folder.key, max_bytes, folder.obstacle is None)
         self._thread = _StoreThread(self.native)
         self._warned_of: set[str] = set()
         self._end = _native.CallsAtDrop((self.native.close,))
@@ -68,10 +52,10 @@ class OpenStore:
         """Warns once for each reason why nothing is kept or looked up any more."""
         counters = self.native.counters()
         if self.obstacle == NOT_WRITABLE:
-            self._warn(f"nothing new is kept in the cache {str(self.place.path)!r}: {self.obstacle}")
+            self._warn(f"nothing new is kept in the cache {str(self.path)!r}: {self.obstacle}")
         for errno, what in ((counters["write_error"], "kept in"), (counters["read_error"], "looked for in")):
             if errno > 0:
-                self._warn(f"nothing more is {what} the cache {str(self.place.path)!r}: {os.strerror(errno)}")
+                self._warn(f"nothing more is {what} the cache {str(self.path)!r}: {os.strerror(errno)}")
 
     def _warn(self, text: str) -> None:
         if text not in self._warned_of:
@@ -87,28 +71,22 @@ class OpenStore:
         return os.strerror(errno) if errno > 0 else self.obstacle
 
 
-def open_store(place: StorePlace) -> OpenStore:
-    """Returns this process's store at a place: the same object as long as somebody holds it.
+def open_store(path: Path, max_bytes: int) -> OpenStore:
+    """Returns this process's store in the folder `path`: the same object as long as somebody holds it.
 
-    Raises:
-        OSError: It cannot be opened, or others may decide what is in it.
+    Raises what OpenStore() raises.
     """
-    key = os.getpid(), str(place.path), place.max_bytes  # a Path's hash is Python code
+    key = os.getpid(), str(path), max_bytes  # a Path's hash is Python code
     with _turn():
         store = _stores[key]() if key in _stores else None
         if store is None:
-            store = OpenStore(place)
+            store = OpenStore(path, max_bytes)
             _stores[key] = weakref.ref(store, functools.partial(_stores.pop, key))  # Note [drops]
     return store
 
 
 def look_at_store(path: Path) -> _native.RecordStore:
-    """Opens the store at `path` to look indexes up. Nothing in the folder is made, changed or removed.
-
-    Raises:
-        FileNotFoundError: There is none.
-        OSError: It cannot be opened, or others may decide what is in it.
-    """
+    """Opens the store at `path` to look indexes up, and changes nothing. Raises what find_store_folder() raises."""
     with find_store_folder(path) as folder:
         return _native.open_record_store(folder.fd, folder.key, _ANY_BYTES, False)
 

@@ -104,12 +104,7 @@ class WorkerCaches:
         self._levels, self._described = {}, None
 
     def opener(self, setting: CacheSetting, num_images: int | None) -> Callable[[], WorkerCache]:
-        """Returns what opens the cache in a worker. Can be pickled.
-
-        Args:
-            setting: The loader's argument.
-            num_images: Size of the data set; None: not known.
-        """
+        """Returns what opens a WorkerCache with these arguments in a worker. Can be pickled."""
         if setting != self._setting or (self._distrusted is not None and not self._distrusted.is_current()):
             self._distrusted = None  # other records
         self._setting = setting

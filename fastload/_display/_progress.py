@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
 from fastload._display._units import in_seconds
@@ -95,3 +97,13 @@ class Progress:
             while not self._has_ended.wait(_LOOK_SECONDS):
                 total = 1.0 if self._unit == "%" else self._total
                 bar.update(task, completed=self._done, total=total, rate=self._rate())
+
+
+@contextlib.contextmanager
+def progress_of(what: str, unit: str, *, is_shown: bool) -> Iterator[Callable[[float, float], object]]:
+    """Yields the `advance` of a Progress; a function that does nothing unless `is_shown`."""
+    if not is_shown:
+        yield lambda done, total: None
+        return
+    with Progress(what, unit) as progress:
+        yield progress.advance

@@ -18,23 +18,21 @@ from fastload import _native
 from fastload._images._deferred import Deferred, DeferredAccess, deferred_like, image_in, pillow_obeys
 from fastload._images._header import open_file
 from fastload._images._opened import load_at_once, load_deferred, marks
-from fastload._images._plain_forms import affine_op, blur_op, is_inside, is_pillows, resize_step, table_op
+from fastload._images._plain_forms import (
+    affine_op,
+    blur_op,
+    is_inside,
+    is_pillows,
+    resize_step,
+    table_op,
+    transpositions,
+)
 from fastload._images._source import Steps
 from fastload._images._tally import native_tally
 from fastload._pillow import _pillow
 from fastload._process._originals import Replacements
 
 _Method = Callable[..., Any]
-
-_TRANSPOSITIONS: tuple[Callable[[], _native.Step], ...] = (
-    lambda: _native.RandomHorizontalFlip(probability=None),
-    lambda: _native.RandomVerticalFlip(probability=None),
-    lambda: _native.ApplyOp(op=_native.Rotate90(), probability=None),
-    lambda: _native.ApplyOp(op=_native.Rotate180(), probability=None),
-    lambda: _native.ApplyOp(op=_native.Rotate270(), probability=None),
-    lambda: _native.ApplyOp(op=_native.Transpose(), probability=None),
-    lambda: _native.ApplyOp(op=_native.Transverse(), probability=None),
-)
 
 
 def _may_remember(image: Image.Image) -> bool:
@@ -172,9 +170,9 @@ def _resize(pillows: _Method) -> _Method:
 
 def _transpose(pillows: _Method) -> _Method:
     def transpose(self: Image.Image, method: Any) -> Image.Image:
-        if _may_remember(self) and isinstance(method, int) and 0 <= method < len(_TRANSPOSITIONS):
+        if _may_remember(self) and isinstance(method, int) and 0 <= method < len(transpositions()):
             size = self.size
-            made = _derived(self, _TRANSPOSITIONS[method](), size if method in (0, 1, 3) else (size[1], size[0]))
+            made = _derived(self, transpositions()[method], size if method in (0, 1, 3) else (size[1], size[0]))
             if made is not None:
                 return made
         return pillows(self, method)  # type: ignore[no-any-return]

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastload import _native
+from fastload._images._plain_forms import transpositions
 from fastload._pillow._decode_image import no_draws, thread_decoder
 from fastload._process import _config
 from fastload._process._interrupts import equal_arrays
@@ -133,14 +134,8 @@ def _plans(*, is_bgr: bool, is_turned: bool) -> tuple[_native.TransformPlan, ...
     plain = _plan([], is_bgr)
     if not is_turned:
         return (plain,) * 8
-    rotate180, transpose, rotate270, transverse, rotate90 = (
-        _native.ApplyOp(op=op(), probability=None)
-        for op in (_native.Rotate180, _native.Transpose, _native.Rotate270, _native.Transverse, _native.Rotate90)
-    )
-    mirror = _native.RandomHorizontalFlip(probability=None)
-    flip = _native.RandomVerticalFlip(probability=None)
-    turns = (mirror, rotate180, flip, transpose, rotate270, transverse, rotate90)
-    return (plain, *(_plan([turn], is_bgr) for turn in turns))
+    # Pillow's integers for the turns that EXIF orientations 2 to 8 ask for.
+    return (plain, *(_plan([transpositions()[method]], is_bgr) for method in (0, 3, 1, 5, 4, 6, 2)))
 
 
 def _plan(steps: list[_native.Step], is_bgr: bool) -> _native.TransformPlan:

@@ -1,4 +1,4 @@
-"""Images that were opened and not loaded yet, until their file is read."""
+"""Images that were opened and not loaded yet, until their file is read or their batch is handed over."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import functools
 import io
 import os
 import weakref
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from PIL import Image
@@ -21,6 +22,8 @@ from fastload._process._interrupts import is_interrupt
 _END_OF_IMAGE = b"\xff\xd9"
 # Thumbnails have end markers of their own; at each one the contents so far are checked from the beginning.
 _MAX_ENDS = 16
+# Frequent types in batches that hold no image.
+_LEAVES = frozenset({int, float, bool, str, bytes, type(None)})
 
 
 class _Marks:
@@ -186,3 +189,27 @@ def _leave_as_loaded(image: JpegImageFile, position: int | None) -> None:
     elif position is not None:
         file.seek(position)
     image.fp = None
+
+
+def make_pixels(batch: Any) -> None:
+    """Makes the pixels of the images in `batch`: in dicts, lists and tuples, where torch's pin_memory looks.
+
+    An image that was opened but not loaded is loaded, unless Pillow has to do that.
+    """
+    waiting = [batch] if marks.is_used else []
+    containers: dict[int, Any] = {}  # by identity: a batch may contain one often, and itself
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, Image.Image):
+            _make_pixels_of(item)
+        elif isinstance(item, (list, tuple, Mapping)) and id(item) not in containers:
+            containers[id(item)] = item
+            parts = item.values() if isinstance(item, Mapping) else item
+            waiting += [part for part in parts if type(part) not in _LEAVES]
+
+
+def _make_pixels_of(image: Image.Image) -> None:
+    if type(vars(image).get("_im")) is Deferred:
+        _ = image.im
+    else:
+        load_at_once(image)

@@ -7,6 +7,7 @@ only afterwards.
 
 from __future__ import annotations
 
+import functools
 import struct
 from typing import Any
 
@@ -21,6 +22,14 @@ _AFFINE = 0  # PIL.Image.Transform.AFFINE
 # Tables hold C ints; Pillow handles other values.
 _LARGEST = 2**31 - 1
 _NO_BOX = object()
+
+
+@functools.cache
+def transpositions() -> tuple[_native.Step, ...]:
+    """Returns the steps of Image.transpose(method), by Pillow's integers for `method`."""
+    turns = (_native.Rotate90, _native.Rotate180, _native.Rotate270, _native.Transpose, _native.Transverse)
+    flips = (_native.RandomHorizontalFlip(probability=None), _native.RandomVerticalFlip(probability=None))
+    return (*flips, *(_native.ApplyOp(op=turn(), probability=None) for turn in turns))
 
 
 def is_inside(box: Any, size: tuple[int, int]) -> bool:

@@ -22,13 +22,14 @@ from fastload.transforms._pillow_rules import resize_order
 
 Steps = tuple[_native.Step, ...]
 _Result: TypeAlias = "NDArray[np.uint8] | _native.StatusFailure | None"  # None: Pillow has to decode
+_BeginDraws = Callable[[], _native.DrawSource]
+_MaybePlace = Place | tuple[None, int]
 
 
 class StepsFailedError(RuntimeError):
     """Steps cannot be applied to an image. Never raised for the steps that an image remembers, which were checked."""
 
 
-_NO_PLACE = (None, 0)
 # Parts of one image that are decoded alone: the two views of most self-supervised programs.
 _MAX_PARTS = 2
 
@@ -39,7 +40,7 @@ class _PixelSource(ABC):
     def run(
         self,
         plan: _native.TransformPlan,
-        begin_draws: Callable[[], _native.DrawSource] | None = None,
+        begin_draws: _BeginDraws | None = None,
         place: Place | None = None,
     ) -> NDArray[np.uint8]:
         """Returns what `plan` makes of the image, in SampleDecoder's form.
@@ -52,16 +53,10 @@ class _PixelSource(ABC):
             MemoryError: There is not enough memory.
             StepsFailedError: The steps cannot be applied to the image.
         """
-        return _checked(self._run(plan, begin_draws or no_draws, *(place or _NO_PLACE)))
+        return _checked(self._run(plan, begin_draws or no_draws, place or (None, 0)))
 
     @abstractmethod
-    def _run(
-        self,
-        plan: _native.TransformPlan,
-        begin_draws: Callable[[], _native.DrawSource],
-        rows: _native.BatchRows | None,
-        row: int,
-    ) -> _Result: ...
+    def _run(self, plan: _native.TransformPlan, begin_draws: _BeginDraws, place: _MaybePlace) -> _Result: ...
 
 
 class ImageSource(_PixelSource):
@@ -83,14 +78,8 @@ class ImageSource(_PixelSource):
         self._tally = tally
         self._num_parts = 0
 
-    def _run(
-        self,
-        plan: _native.TransformPlan,
-        begin_draws: Callable[[], _native.DrawSource],
-        rows: _native.BatchRows | None,
-        row: int,
-    ) -> _Result:
-        contents = self._contents
+    def _run(self, plan: _native.TransformPlan, begin_draws: _BeginDraws, place: _MaybePlace) -> _Result:
+        contents, (rows, row) = self._contents, place
         if contents is not None and self._num_parts < _MAX_PARTS:
             result = thread_decoder().run_bytes(contents, plan, begin_draws(), rows, row, self._opened)
             if self._num_parts == 0 and result is None:
@@ -137,14 +126,8 @@ class ImagePixels(_PixelSource):
     def kept(self) -> ImagePixels:
         return self
 
-    def _run(
-        self,
-        plan: _native.TransformPlan,
-        begin_draws: Callable[[], _native.DrawSource],
-        rows: _native.BatchRows | None,
-        row: int,
-    ) -> _Result:
-        return thread_decoder().run_pixels(self._pixels, *self._size, plan, begin_draws(), rows, row)
+    def _run(self, plan: _native.TransformPlan, begin_draws: _BeginDraws, place: _MaybePlace) -> _Result:
+        return thread_decoder().run_pixels(self._pixels, *self._size, plan, begin_draws(), *place)
 
 
 class SharedPixels(_PixelSource):
@@ -169,14 +152,8 @@ class SharedPixels(_PixelSource):
         height, width = self._array.shape
         return ImagePixels(self._array.repeat(3).tobytes(), (width, height))
 
-    def _run(
-        self,
-        plan: _native.TransformPlan,
-        begin_draws: Callable[[], _native.DrawSource],
-        rows: _native.BatchRows | None,
-        row: int,
-    ) -> _Result:
-        return self.kept()._run(plan, begin_draws, rows, row)
+    def _run(self, plan: _native.TransformPlan, begin_draws: _BeginDraws, place: _MaybePlace) -> _Result:
+        return self.kept()._run(plan, begin_draws, place)
 
     def core(self) -> Any:
         """Returns Pillow's memory object, which shares the array's memory."""

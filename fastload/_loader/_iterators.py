@@ -110,7 +110,7 @@ def _running_engine(now: CurrentLoader, setup: LoaderSetup) -> LoaderEngine:
     settings = EngineSettings(
         num_threads=setup.num_workers,
         max_batches=setup.max_batches,
-        max_pixels=_pillow.pillow_info().max_pixels,
+        max_pixels=_pillow.max_pixels(),
         is_native_jpeg_exact=_pillow.native_jpeg_is_exact().is_exact,
         cache=now.kept.cache.native(now.cache_setting(setup.plan), _num_images(now)),
     )

@@ -44,5 +44,5 @@ def exception_of_pillow(
     exception: BaseException, path: bytes, index: int, directory: int | None = None
 ) -> BaseException:
     """Returns the exception for a sample that Pillow could not decode."""
-    verdict = classify_failure(exception, path, directory)
-    return sample_error(index, path, verdict.stage, exception, detail=verdict.detail)
+    stage, detail = classify_failure(exception, path, directory)
+    return sample_error(index, path, stage, exception, detail=detail)

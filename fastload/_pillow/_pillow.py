@@ -165,27 +165,21 @@ def _open_regular(directory: int | None, path: str, flags: int) -> int:
         raise
 
 
-@dataclass(frozen=True)
-class SampleFailure:
-    """A decode exception in SampleError's terms."""
-
-    stage: Stage
-    detail: str | None
-
-
-def classify_failure(exception: BaseException, path: str | bytes, directory: int | None = None) -> SampleFailure:
-    """Names the stage at which `decode_rgb` failed; for a file that is no image, shows its first bytes.
+def classify_failure(
+    exception: BaseException, path: str | bytes, directory: int | None = None
+) -> tuple[Stage, str | None]:
+    """Returns the stage at which `decode_rgb` failed, and for a file that is no image its first bytes.
 
     Reads at most 16 bytes of the file, and only if Pillow could not identify it.
     """
     if isinstance(exception, UnidentifiedImageError):
-        return SampleFailure("header", _describe_start(directory, path))
+        return "header", _describe_start(directory, path)
     if isinstance(exception, (Image.DecompressionBombError, Image.DecompressionBombWarning)):
-        return SampleFailure("limit", None)
+        return "limit", None
     if isinstance(exception, OSError) and exception.errno is not None:
         # open() sets the file name; a failing read() on the open file does not.
-        return SampleFailure("read" if exception.filename is None else "open", None)
-    return SampleFailure("decode", None)
+        return "read" if exception.filename is None else "open", None
+    return "decode", None
 
 
 def _describe_start(directory: int | None, path: str | bytes) -> str | None:
@@ -207,25 +201,26 @@ class PillowInfo:
         version: As text, for example "13.0.0".
         is_simd: Whether it is Pillow-SIMD, whose resize is not Pillow's arithmetic.
         libjpeg_turbo: Version of the libjpeg-turbo inside, or None if the JPEG decoder is another library.
-        max_pixels: Pillow warns above this many pixels and refuses above twice as many. Users may change this module
-            setting, so ask at each epoch.
     """
 
     version: str
     is_simd: bool
     libjpeg_turbo: str | None
-    max_pixels: int
 
 
 def pillow_info() -> PillowInfo:
     """Returns a description of the Pillow that decodes here."""
     # Only the version tells Pillow-SIMD apart: its 9.5.0.post1 is built on Pillow 9.5.0.
-    turbo = None if _has_feature("mozjpeg") else features.version_feature("libjpeg_turbo")
-    return PillowInfo(__version__, ".post" in __version__, turbo, max_pixels())
+    has_mozjpeg = "mozjpeg" in features.features and features.check_feature("mozjpeg")
+    turbo = None if has_mozjpeg else features.version_feature("libjpeg_turbo")
+    return PillowInfo(__version__, ".post" in __version__, turbo)
 
 
 def max_pixels() -> int:
-    """Returns Image.MAX_IMAGE_PIXELS as an int; without a limit (None) a number larger than any image."""
+    """Returns Image.MAX_IMAGE_PIXELS as an int; without a limit (None) a number larger than any image.
+
+    Pillow warns above this many pixels and refuses above twice as many. Users may change it, so ask at each epoch.
+    """
     limit: float | None = Image.MAX_IMAGE_PIXELS
     if limit is None or not limit < _NO_PIXEL_LIMIT:
         return _NO_PIXEL_LIMIT
@@ -257,10 +252,6 @@ def native_jpeg_is_exact() -> Exactness:
     return Exactness(True, f"Pillow {info.version} decodes JPEG with libjpeg-turbo {info.libjpeg_turbo}")
 
 
-def _has_feature(name: str) -> bool:
-    return name in features.features and bool(features.check_feature(name))
-
-
 def _version_numbers(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(".") if part.isdigit())
 
@@ -270,10 +261,6 @@ class FallbackThreads:
 
     They hold the engine's handle, never this object, a loader or an iterator. Before the interpreter is torn down,
     the engines of threads that are still alive are closed.
-
-    Args:
-        engine: Source of the tasks.
-        max_threads: Number of threads that `start` starts.
     """
 
     def __init__(self, engine: _native.Engine, max_threads: int) -> None:
@@ -284,14 +271,14 @@ class FallbackThreads:
         """Starts the threads. Raises ThreadStartError if the system refuses one; close() ends the others."""
         start_threads(self._threads)
 
-    def close(self, timeout_seconds: float = EXIT_JOIN_SECONDS) -> bool:
+    def close(self) -> bool:
         """Closes the engine and waits for the threads; never call it from a finalizer.
 
         Returns:
             Whether all of them ended in time. A thread inside a decode ends after it.
         """
         self._engine.close()
-        return join_threads(self._threads, timeout_seconds)
+        return join_threads(self._threads, EXIT_JOIN_SECONDS)
 
 
 class _FallbackThread(DaemonThread):

@@ -180,7 +180,7 @@ class LoaderPlan:
             form,
             is_decoding_only=is_image and not self.transform.steps,
             image_type=image_type(),
-            max_pixels=_pillow.pillow_info().max_pixels,
+            max_pixels=_pillow.max_pixels(),
             draws_as_torch=self.rng == "torch",
             first_steps=first,
         )

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fastload import _native
+from fastload._pillow._pillow import RgbImage
 from fastload._process._interrupts import is_interrupt
 from fastload.transforms import _parameters, _recognize
 from fastload.transforms._color import posterize_op
-from fastload.transforms._recorded_image import RecordedImage
+from fastload.transforms._pillow_rules import AFFINE_FILTERS
 from fastload.transforms._stage import Family, RunsInPythonError, Size, StageContext
 
 # Operation -> (its magnitudes, or None if it has none; whether a sign is drawn for them).
@@ -35,6 +36,9 @@ _PLAIN = {
     "Invert": _native.Invert,
 }
 _AUTO_AUGMENT_BINS = 10
+_AFFINE = 0  # Pillow's integers
+_NEAREST = 0
+_ROTATIONS = {2: _native.Rotate90, 3: _native.Rotate180, 4: _native.Rotate270}
 
 
 class _Enumerator:
@@ -44,7 +48,7 @@ class _Enumerator:
         if context.size is None:
             raise RunsInPythonError("the images come in several sizes", "after a transform that gives a fixed size")
         _parameters.affine_interpolation(transform.interpolation, context.family)
-        if context.family == "v1" and not _recognize.is_torchvisions(_recognize.auto_augment_v1()._apply_op):
+        if context.family == "v1" and not _recognize.is_torchvisions(_recognize.loaded("autoaugment")._apply_op):
             raise RunsInPythonError("_apply_op of torchvision's functions was replaced")
         self.family = context.family
         self.size = context.size
@@ -178,9 +182,9 @@ def _enumerated(
 def _recorded_op(
     kind: Any, family: Family, name: str, magnitude: float, size: Size, mode: Any, fill: tuple[int, int, int]
 ) -> _native.PixelOp:
-    image = RecordedImage(size)
+    image = _RecordedImage(size)
     if family == "v1":
-        _recognize.auto_augment_v1()._apply_op(image, name, magnitude, interpolation=mode, fill=fill)
+        _recognize.loaded("autoaugment")._apply_op(image, name, magnitude, interpolation=mode, fill=fill)
     else:
         # The method does not use its object, and a cached result must not keep the user's object alive.
         bare = kind.__new__(kind)
@@ -202,3 +206,62 @@ def _pixel_op(family: Family, name: str, magnitude: float) -> _native.PixelOp:
     if name == "Solarize":
         return _native.Solarize(threshold=magnitude if family == "v1" else 255.0 * magnitude)
     raise RunsInPythonError(f"its operation {name} is not native")
+
+
+class _RecordedImage(RgbImage):
+    """An RGB image without pixels. Turning, shearing or shifting it returns it unchanged, with the operation in `op`.
+
+    Attributes:
+        op: The last operation; None before the first.
+    """
+
+    def __init__(self, size: Size) -> None:
+        # Image.__init__ is not called: it sets attributes that are properties here.
+        self.op: _native.PixelOp | None = None
+        self._height, self._width = size
+
+    @property
+    def mode(self) -> str:
+        return "RGB"
+
+    @property
+    def size(self) -> tuple[int, int]:
+        return self._width, self._height
+
+    @property
+    def width(self) -> int:
+        return self._width
+
+    @property
+    def height(self) -> int:
+        return self._height
+
+    def getbands(self) -> tuple[str, ...]:
+        return "R", "G", "B"
+
+    def copy(self) -> RgbImage:
+        return self._note(_native.Identity())
+
+    def transpose(self, method: Any) -> RgbImage:
+        if int(method) not in _ROTATIONS:
+            raise RunsInPythonError(f"it transposes by {method!r}")
+        return self._note(_ROTATIONS[int(method)]())
+
+    def transform(
+        self,
+        size: tuple[int, int],
+        method: Any,
+        data: Sequence[Any] | None = None,
+        resample: Any = _NEAREST,
+        fill: int = 1,
+        fillcolor: Any = None,
+    ) -> RgbImage:
+        interpolation = AFFINE_FILTERS.get(resample)
+        if tuple(size) != self.size or method != _AFFINE or interpolation is None or data is None or len(data) < 6:
+            raise RunsInPythonError("it moves pixels", "affine transforms to the same size")
+        matrix = [float(element) for element in data[:6]]
+        return self._note(_native.Affine(matrix=matrix, fill=fillcolor, interpolation=interpolation))
+
+    def _note(self, op: _native.PixelOp) -> RgbImage:
+        self.op = op
+        return self

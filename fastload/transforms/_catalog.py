@@ -9,10 +9,9 @@ from typing import Any
 import torch
 
 from fastload import _native
-from fastload.transforms import _auto_augment, _color, _geometry, _recognize
+from fastload.transforms import _auto_augment, _color, _gaussian_blur, _geometry, _recognize
 from fastload.transforms._stage import Family, StageContext
 from fastload.transforms._user_code import Role, role_of
-from fastload.transforms.blur import _gaussian_blur
 
 LowerOnImage = Callable[[Any, StageContext], list[_native.Step]]
 

@@ -50,8 +50,8 @@ def lower_resize(transform: Any, context: StageContext) -> list[_native.Step]:
 
 
 def lower_center_crop(transform: Any, context: StageContext) -> list[_native.Step]:
-    height, width = _parameters.square_or_sides(transform.size)
-    return [_native.CenterCrop(height=height, width=width)]
+    both = _parameters.sizes(transform.size)  # one side: a square
+    return [_native.CenterCrop(height=both[0], width=both[-1])]
 
 
 def lower_pad(transform: Any, context: StageContext) -> list[_native.Step]:

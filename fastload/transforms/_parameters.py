@@ -41,12 +41,6 @@ def height_and_width(value: object) -> tuple[int, int]:
     return both[0], both[1]
 
 
-def square_or_sides(value: object) -> tuple[int, int]:
-    """Returns both sides, which are equal if there is only one."""
-    both = sizes(value)
-    return both[0], both[-1]
-
-
 def is_number(value: object) -> bool:
     """Returns whether it is exactly an int or float, and finite: with NumPy's numbers, torch would draw otherwise."""
     return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]
@@ -109,11 +103,11 @@ def log_ratio(transform: Any, family: Family) -> tuple[float, float]:
 
 def interpolation(mode: object, family: Family) -> str:
     """Returns Pillow's name of the filter that torchvision takes for `mode`."""
-    functional = _recognize.functional_v1()
+    functional = _recognize.functional("v1")
     native = ", ".join(sorted(FILTERS.values()))
     try:
         if family == "v2" and not isinstance(mode, bool):
-            mode = _recognize.geometry_v2()._check_interpolation(mode)
+            mode = _recognize.loaded("v2.functional._geometry")._check_interpolation(mode)
         elif isinstance(mode, int) and not isinstance(mode, bool):
             mode = functional._interpolation_modes_from_int(int(mode))
         return FILTERS[functional.pil_modes_mapping[mode]]

@@ -51,33 +51,23 @@ def transforms_v1() -> ModuleType:
     return sys.modules["torchvision.transforms"]
 
 
-def functional_v1() -> ModuleType:
-    return sys.modules["torchvision.transforms.functional"]
+def loaded(name: str) -> ModuleType:
+    """Returns the module ``torchvision.transforms.<name>``."""
+    return sys.modules[f"{_TORCHVISIONS}{name}"]
 
 
-def geometry_v2() -> ModuleType:
-    return sys.modules["torchvision.transforms.v2.functional._geometry"]
-
-
-def auto_augment_v1() -> ModuleType:
-    return sys.modules["torchvision.transforms.autoaugment"]
-
-
-def functional_v2() -> ModuleType:
-    return sys.modules["torchvision.transforms.v2.functional"]
+def functional(family: Family) -> ModuleType:
+    return loaded("functional" if family == "v1" else "v2.functional")
 
 
 def gaussian_functions(family: Family) -> ModuleType:
     """Returns the module in which torchvision computes the weights of a Gaussian blur, and convolves with them."""
-    if family == "v1":
-        return sys.modules["torchvision.transforms._functional_tensor"]
-    return sys.modules["torchvision.transforms.v2.functional._misc"]
+    return loaded("_functional_tensor" if family == "v1" else "v2.functional._misc")
 
 
 def replaced_blur_function(family: Family) -> str | None:
     """Returns the name of a function that a GaussianBlur calls on images and that user code has replaced, or None."""
-    callers = functional_v1() if family == "v1" else functional_v2()
-    return _replaced_among(_BLUR_FUNCTIONS, callers, gaussian_functions(family))
+    return _replaced_among(_BLUR_FUNCTIONS, functional(family), gaussian_functions(family))
 
 
 def image_type() -> type | None:
@@ -224,8 +214,8 @@ def is_torchvisions(function: Any) -> bool:
 
 def replaced_function(family: Family) -> str | None:
     """Returns the name of a function that torchvision's classes call on images and that user code has replaced."""
-    modules = (functional_v1(), sys.modules["torchvision.transforms._functional_pil"])
-    return _replaced_among(_IMAGE_FUNCTIONS, *modules, *([functional_v2()] if family == "v2" else []))
+    modules = (functional("v1"), loaded("_functional_pil"))
+    return _replaced_among(_IMAGE_FUNCTIONS, *modules, *([functional("v2")] if family == "v2" else []))
 
 
 def _replaced_among(names: AbstractSet[str], *modules: ModuleType) -> str | None:

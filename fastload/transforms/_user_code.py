@@ -8,18 +8,28 @@ are never called.
 
 from __future__ import annotations
 
+import dis
+import inspect
 import sys
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any, Literal
 
 import torch
 
 from fastload.transforms import _recognize
-from fastload.transforms._bytecode import names_in
 
 # The effect on an RGB image: it stays unchanged, as does any other input of an "identity"; or it becomes a tensor, as
 # by torchvision's functions, and a tensor stays unchanged.
 Role = Literal["identity", "image identity", "tensor"]
+# The flags that decide what a call of a function does besides running its code.
+_KINDS = (
+    inspect.CO_VARARGS
+    | inspect.CO_VARKEYWORDS
+    | inspect.CO_GENERATOR
+    | inspect.CO_COROUTINE
+    | inspect.CO_ASYNC_GENERATOR
+    | inspect.CO_ITERABLE_COROUTINE
+)
 
 
 def _same(x):  # type: ignore[no-untyped-def]
@@ -109,7 +119,7 @@ def _function_of_lambda(transform: Any) -> Any:
 def _role_among(patterns: dict[Any, Role], function: FunctionType) -> Role | None:
     """Returns the role of the pattern that `function` follows, including the names of the image's attributes."""
     for pattern, role in patterns.items():
-        if names_in(function, pattern) == pattern.__code__.co_names:
+        if _names_in(function, pattern) == pattern.__code__.co_names:
             return role
     return None
 
@@ -119,7 +129,7 @@ def pipeline_in(transform: Any) -> Any:
 
     An example are the presets in torchvision's references, which are classes around a Compose.
     """
-    names = names_in(_call_of(transform), _Patterns.passed_on)
+    names = _names_in(_call_of(transform), _Patterns.passed_on)
     return None if names is None else _attribute(transform, names[0])
 
 
@@ -163,7 +173,7 @@ def _global(function: Any, name: str) -> Any:
 
 def _converts_images(transform: Any, call: FunctionType) -> bool:
     """Returns whether it converts images to RGB and passes tensors on, like open_clip's MaybeConvertMode."""
-    names = names_in(call, _Patterns.converted_if_image)
+    names = _names_in(call, _Patterns.converted_if_image)
     if names is None:
         return False
     is_instance, numpy, array, torchs, tensor, convert, mode = names
@@ -178,15 +188,15 @@ def _converts_images(transform: Any, call: FunctionType) -> bool:
 
 def _makes_tensors(transform: Any, call: FunctionType) -> bool:
     """Returns whether it makes tensors, like timm's MaybeToTensor and MaybePILToTensor, or DINOv2's MaybeToTensor."""
-    by_name = names_in(call, _Patterns.to_tensor)
-    by_base = names_in(call, _Patterns.to_tensor_by_base)
+    by_name = _names_in(call, _Patterns.to_tensor)
+    by_base = _names_in(call, _Patterns.to_tensor_by_base)
     names = by_name or by_base
     if names is None or _global(call, names[0]) is not isinstance:
         return False
     if _global(call, names[1]) is not torch or names[2] != "Tensor":
         return False
     if by_name is not None:
-        functional = _recognize.functional_v1()
+        functional = _recognize.functional("v1")
         is_known = by_name[4] in ("to_tensor", "pil_to_tensor")
         return is_known and _global(call, by_name[3]) is functional and _is_torchvisions(functional, by_name[4])
     return _global(call, names[3]) is super and names[4] == "__call__" and _base_makes_tensors(transform, call)
@@ -205,3 +215,34 @@ def _base_makes_tensors(transform: Any, call: FunctionType) -> bool:
         return False
     base = next(kind for kind in line[line.index(defining) + 1 :] if "__call__" in vars(kind))
     return base is _recognize.transforms_v1().ToTensor and _recognize.is_torchvisions(vars(base)["__call__"])
+
+
+def _names_in(function: object, pattern: Any) -> tuple[str, ...] | None:
+    """Returns the globals and attributes that `function` names instead of the pattern's, in order of their first use.
+
+    Returns None if `function` is not a function, or runs other code than the pattern, apart from these names and the
+    names of its variables. The caller has to look up its globals and its `super()`.
+    """
+    if type(function) is not FunctionType:
+        return None
+    code, wanted = function.__code__, pattern.__code__
+    is_same = (
+        code.co_argcount == wanted.co_argcount
+        and code.co_kwonlyargcount == wanted.co_kwonlyargcount
+        and code.co_nlocals == wanted.co_nlocals
+        and len(code.co_names) == len(wanted.co_names)
+        and code.co_freevars == wanted.co_freevars
+        and code.co_cellvars == ()
+        # Python 3.11 and later keep the handlers of exceptions beside the code.
+        and getattr(code, "co_exceptiontable", None) == getattr(wanted, "co_exceptiontable", None)
+        and code.co_flags & _KINDS == wanted.co_flags & _KINDS
+        and _instructions(code) == _instructions(wanted)
+    )
+    return code.co_names if is_same else None
+
+
+def _instructions(code: CodeType) -> list[tuple[str, type, object, str]]:
+    """Returns the instructions without the code's own names."""
+    variables, names = (tuple(map(str, range(len(names)))) for names in (code.co_varnames, code.co_names))
+    code = code.replace(co_varnames=variables, co_names=names)
+    return [(each.opname, type(each.argval), each.argval, each.argrepr) for each in dis.get_instructions(code)]

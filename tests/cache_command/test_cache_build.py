@@ -22,7 +22,7 @@ from image_folders import make_mixed_folder, save_jpeg
 import fastload
 from fastload import _native
 from fastload._decode_cache import _build, _folder, _report
-from fastload._decode_cache._builders import FileRun
+from fastload._decode_cache._build import FileRun
 from fastload._display._progress import Progress
 
 
@@ -210,14 +210,14 @@ def test_an_interrupt_publishes_what_is_there_and_the_command_goes_on_later(
     monkeypatch.setattr(FileRun, "end", mock.create_autospec(FileRun.end, side_effect=_ending(has_ended)))
     files = iter(range(NUM_FILES))
 
-    def interrupting(taken: FileRun, action: Any, begin: int) -> None:
+    def interrupting(taken: FileRun, action: Any, place: int) -> None:
         def build(path: bytes) -> Any:
             if next(files) == 5:
                 os.kill(os.getpid(), signal.SIGINT)
                 assert has_ended.wait(60)
             return action(path)
 
-        take(taken, build, begin)
+        take(taken, build, place)
 
     take = FileRun._take
     with mock.patch.object(FileRun, "_take", interrupting):
@@ -256,8 +256,8 @@ def test_the_first_files_of_an_outcome_are_named_whatever_thread_had_them() -> N
 def test_a_file_that_comes_late_is_named_where_it_stands_first() -> None:
     names = [f"{number:04}".encode() for number in range(64)]
     run = FileRun(names, [])
-    for begin in (48, 16, 32, 0):
-        run._take(lambda path: "unread", begin)
+    for place in (48, 2, 16, 1, 0, 3):
+        run._take(lambda path: "unread", place)
     assert run.named("unread") == names[:3]
 
 

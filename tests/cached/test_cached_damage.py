@@ -45,13 +45,16 @@ def path(tmp_path: Path, made: MadeSamples) -> Path:
     return path
 
 
-@contextlib.contextmanager
-def changed(path: Path) -> Iterator[sqlite3.Connection]:
-    connection = sqlite3.connect(path, isolation_level=None)
-    try:
-        yield connection
-    finally:
-        connection.close()
+def changed(path: Path) -> contextlib.closing[sqlite3.Connection]:
+    return contextlib.closing(sqlite3.connect(path, isolation_level=None))
+
+
+def plant(path: Path, data: bytes) -> None:
+    """Writes `data` instead of every sample, with the right checksums."""
+    with changed(path) as connection:
+        for (key,) in connection.execute("SELECT key FROM samples").fetchall():
+            checksum = _sqlite_file._checksum(key, data)
+            connection.execute("UPDATE samples SET data = ?, checksum = ? WHERE key = ?", (data, checksum, key))
 
 
 @contextlib.contextmanager
@@ -231,11 +234,7 @@ class Planted:
 def test_a_file_that_somebody_else_has_written_runs_no_code(path: Path, made: MadeSamples, tmp_path: Path) -> None:
     written = io.BytesIO()
     torch.save(Planted(tmp_path / "was run"), written)
-    data = written.getvalue()
-    with changed(path) as connection:
-        for (key,) in connection.execute("SELECT key FROM samples").fetchall():
-            checksum = _sqlite_file._checksum(key, data)
-            connection.execute("UPDATE samples SET data = ?, checksum = ? WHERE key = ?", (data, checksum, key))
+    plant(path, written.getvalue())
     with warned(1, r"a sample in '.*/s' cannot be read \(UnpicklingError: .* such samples are made anew"):
         cached = fastload.CachedDataset(made, path)
         for _ in range(2):
@@ -249,10 +248,7 @@ def test_what_says_nothing_of_a_sample_is_made_anew(path: Path, made: MadeSample
     strange = io.BytesIO()
     torch.save(["array", 3], strange)
     for data in (spoilt, strange.getvalue()):
-        with changed(path) as connection:
-            for (key,) in connection.execute("SELECT key FROM samples").fetchall():
-                checksum = _sqlite_file._checksum(key, data)
-                connection.execute("UPDATE samples SET data = ?, checksum = ? WHERE key = ?", (data, checksum, key))
+        plant(path, data)
         with warned(1, "such samples are made anew"):
             check_samples(fastload.CachedDataset(made, path), range(NUM_SAMPLES))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import io
 import os
@@ -21,7 +22,7 @@ import pytest
 import torch
 from both_loaders import Threads
 from flat_values import flat
-from made_samples import MadeSamples, check_samples, in_threads, once, sample_of, shuffled
+from made_samples import MadeSamples, check_samples, in_threads, label_of, once, sample_of, shuffled
 from PIL import Image
 from torch.utils.data import IterableDataset
 
@@ -57,15 +58,8 @@ def made(tmp_path: Path) -> MadeSamples:
 
 
 def rows_of(path: Path) -> int:
-    return len(keys_of(path))
-
-
-def keys_of(path: Path) -> list[bytes]:
-    connection = sqlite3.connect(path)
-    try:
-        return [key for (key,) in connection.execute("SELECT key FROM samples")]
-    finally:
-        connection.close()
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        return int(connection.execute("SELECT count(*) FROM samples").fetchone()[0])
 
 
 # ---- values --------------------------------------------------------------------------------------------------------
@@ -87,9 +81,8 @@ def test_a_part_of_a_large_tensor_is_kept_without_the_rest(tmp_path: Path, seria
     path = tmp_path / "s"
     cached = fastload.CachedDataset([torch.zeros(1_000_000)[:10]], path, serializer=serializer)
     cached.fill()
-    connection = sqlite3.connect(path)
-    assert connection.execute("SELECT length(data) FROM samples").fetchone()[0] < 10_000
-    connection.close()
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT length(data) FROM samples").fetchone()[0] < 10_000
 
 
 def test_objects_are_kept_in_memory_and_by_pickle(tmp_path: Path) -> None:
@@ -202,9 +195,7 @@ def test_each_sample_is_made_once_by_any_number_of_threads(path: Path | None, tm
 @pytest.mark.parametrize("num_workers", [0, 1, 4])
 def test_worker_threads_make_each_once_and_share_it(path: Path | None, tmp_path: Path, num_workers: int) -> None:
     made = MadeSamples(tmp_path / "log", 30, seconds=0.001)
-    loader = Threads(
-        fastload.CachedDataset(made, path).map(lambda sample: sample["label"]), 4, shuffle=True, num_workers=num_workers
-    )
+    loader = Threads(fastload.CachedDataset(made, path).map(label_of), 4, shuffle=True, num_workers=num_workers)
     for _ in range(3):
         assert sorted(label for batch in loader for label in batch.tolist()) == list(range(30))
     assert made.made() == once(range(30))
@@ -557,14 +548,10 @@ def test_a_file_on_a_network_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
 # ---- the object ----------------------------------------------------------------------------------------------------
 
 
-def first_of(sample: dict[str, Any]) -> Any:
-    return sample["label"]
-
-
 def test_it_pickles_as_its_arguments(path: Path | None, made: MadeSamples) -> None:
     cached = fastload.CachedDataset(made, path, version="3", max_bytes="1G")
     cached.fill()
-    for again in (pickle.loads(pickle.dumps(cached.map(first_of))), copy.deepcopy(cached.map(first_of))):
+    for again in (pickle.loads(pickle.dumps(cached.map(label_of))), copy.deepcopy(cached.map(label_of))):
         assert [again[index] for index in range(12)] == list(range(12))
     assert len(pickle.dumps(cached)) < 1000
     expected = 1 if path is not None else 3  # samples in memory are not pickled
@@ -576,8 +563,8 @@ def test_it_says_what_it_is(tmp_path: Path) -> None:
     cached.fill()
     assert repr(cached) == "CachedDataset(list, 2 samples in memory in at most 3.00 GB)"
     cached = fastload.CachedDataset([1, 2], tmp_path / "s")
-    assert repr(cached.map(first_of).map(abs)) == (
-        f"CachedDataset(list, samples in '{tmp_path / 's'}').map(first_of).map(abs)"
+    assert repr(cached.map(label_of).map(abs)) == (
+        f"CachedDataset(list, samples in '{tmp_path / 's'}').map(label_of).map(abs)"
     )
 
 

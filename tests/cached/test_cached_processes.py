@@ -20,20 +20,17 @@ import torch
 from child_loader import wait_for
 from children import RunChild
 from forked import in_fork
-from made_samples import MadeSamples, check_samples, once, shuffled
+from made_samples import MadeSamples, check_samples, label_of, once, shuffled
 
 import fastload
-from fastload._cached import _forks
+from fastload._cached import _sqlite_file
 
 ATTEMPTS_SECONDS = 30
 
 
 def is_whole(path: Path) -> bool:
-    connection = sqlite3.connect(path)
-    try:
+    with contextlib.closing(sqlite3.connect(path)) as connection:
         return connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    finally:
-        connection.close()
 
 
 def in_children(*functions: Callable[[], Any]) -> list[int]:
@@ -143,14 +140,10 @@ def test_a_rank_fills_its_share_and_then_what_others_have_not_made(
     assert made.made() == once(range(8))
 
 
-def first_of(sample: dict[str, Any]) -> Any:
-    return sample["label"]
-
-
 @pytest.mark.parametrize("kind", ["torch", "fastload", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_worker_processes_make_each_once_and_find_it_in_the_next_epoch(tmp_path: Path, kind: str) -> None:
     made = MadeSamples(tmp_path / "log", 24, seconds=0.001)
-    cached = fastload.CachedDataset(made, tmp_path / "s").map(first_of)
+    cached = fastload.CachedDataset(made, tmp_path / "s").map(label_of)
     arguments: dict[str, Any] = {"batch_size": 4, "shuffle": True, "num_workers": 2}
     if kind == "fastload":
         loader: Any = fastload.DataLoader(cached, **arguments, workers="processes")
@@ -166,7 +159,7 @@ def test_what_is_in_memory_when_worker_processes_start_is_theirs_too(tmp_path: P
     made = MadeSamples(tmp_path / "log", 12)
     cached = fastload.CachedDataset(made)
     cached.fill()
-    loader = torch.utils.data.DataLoader(cached.map(first_of), batch_size=4, num_workers=2)
+    loader = torch.utils.data.DataLoader(cached.map(label_of), batch_size=4, num_workers=2)
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         assert [label for batch in loader for label in batch.tolist()] == list(range(12))
@@ -395,7 +388,7 @@ def test_a_fork_waits_for_who_is_inside_of_sqlite(tmp_path: Path) -> None:
 def test_a_child_leaves_the_file_alone_where_the_fork_could_not_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_forks, "_LONGEST_SECONDS", 0.01)
+    monkeypatch.setattr(_sqlite_file, "_FORK_SECONDS", 0.01)
     made = MadeSamples(tmp_path / "log", 4)
     cached = fastload.CachedDataset(made, tmp_path / "s")
     check_samples(cached, [0, 1])

@@ -30,6 +30,18 @@ TRANSFORM, MAKE_PARAMS, CHECK_INPUTS = (
 )
 
 
+def changed(transform: Any, /, **attributes: Any) -> Any:
+    """Returns the transform with these attributes, set on the object whatever its class does with them."""
+    vars(transform).update(attributes)
+    return transform
+
+
+def without(transform: Any, name: str) -> Any:
+    """Returns the transform without an attribute."""
+    delattr(transform, name)
+    return transform
+
+
 def lowered_step(transform: object) -> Any:
     """Returns the first step of a native form; the test knows which one it is."""
     return lowered(transform).steps[0][1]

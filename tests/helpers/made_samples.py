@@ -27,6 +27,10 @@ def sample_of(index: int) -> dict[str, Any]:
     }
 
 
+def label_of(sample: dict[str, Any]) -> Any:
+    return sample["label"]
+
+
 class MadeSamples(Dataset[Any]):
     """Samples by sample_of(), with a line in `log` for each that is made.
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
-from fastload import _native
 from fastload._decode_cache._store import look_at_store
 
 _HEAD = struct.Struct("=QQQII")  # key: hash and length; bytes, rank
@@ -25,37 +25,41 @@ _TABLE_OFFSET = 464
 
 def make_wrong(store: Path, image: Path) -> None:
     """Shifts all brightness that the index of `image` in `store` says alike."""
-    cache = look_at_store(store).make_decode_cache(0)
-    key = cache.key_of(image.read_bytes())
-    for file in (store / "v1").glob("index-*.dat"):
-        data = bytearray(file.read_bytes())
-        place = data.find(struct.pack("=QQQ", *key))
-        if place >= 0:
-            begin = place + _HEAD.size
-            end = begin + _HEAD.unpack_from(data, place)[3] - _CHECK.size
-            packed = _shifted(bytes(data[begin:end]))
-            data[begin:end] = packed
-            _CHECK.pack_into(data, end, _check(cache, packed) ^ key[1])
-            file.write_bytes(data)
-            return
-    raise AssertionError(f"{image} has no record in {store}")
+
+    def change(data: bytearray, begin: int, size: int) -> int:
+        end = begin + size - _CHECK.size
+        data[begin:end] = _shifted(bytes(data[begin:end]))
+        return end
+
+    _change_record(store, "index", image.read_bytes(), change)
 
 
 def make_wrong_coefficients(store: Path, image: Path) -> None:
     """Multiplies the image's brightness by another number than its file says."""
+
+    def change(data: bytearray, begin: int, size: int) -> int:
+        _STEP.pack_into(data, begin + _STEP_OFFSET, _STEP.unpack_from(data, begin + _STEP_OFFSET)[0] + 3)
+        return begin + _check_offset(data[begin : begin + _STEP_OFFSET])
+
+    _change_record(store, "coefficients", os.fsencode(image.absolute()), change)
+
+
+def _change_record(store: Path, kind: str, name: bytes, change: Callable[[bytearray, int, int], int]) -> None:
+    """Changes the record of `name` and its check. `change` takes the file, the record's begin and size; it returns
+    where the check begins.
+    """
     cache = look_at_store(store).make_decode_cache(0)
-    key = cache.key_of(os.fsencode(image.absolute()))
-    for file in (store / "v1").glob("coefficients-*.dat"):
+    key = cache.key_of(name)
+    for file in (store / "v1").glob(f"{kind}-*.dat"):
         data = bytearray(file.read_bytes())
         place = data.find(struct.pack("=QQQ", *key))
         if place >= 0:
             begin = place + _HEAD.size
-            _STEP.pack_into(data, begin + _STEP_OFFSET, _STEP.unpack_from(data, begin + _STEP_OFFSET)[0] + 3)
-            end = begin + _check_offset(data[begin : begin + _STEP_OFFSET])
-            _CHECK.pack_into(data, end, _check(cache, bytes(data[begin:end])) ^ key[1])
+            end = change(data, begin, _HEAD.unpack_from(data, place)[3])
+            _CHECK.pack_into(data, end, cache.key_of(bytes(data[begin:end]))[0] ^ key[1])
             file.write_bytes(data)
             return
-    raise AssertionError(f"{image} has no coefficients in {store}")
+    raise AssertionError(f"there is no {kind} of {name!r} in {store}")
 
 
 def _check_offset(head: bytes) -> int:
@@ -65,10 +69,6 @@ def _check_offset(head: bytes) -> int:
     mcu_rows = -(-height // (8 * max(block_rows)))
     assert width > 0
     return -(-(_TABLE_OFFSET + 8 * mcu_rows + 4 * (mcu_rows * sum(block_rows) + 1)) // 8) * 8
-
-
-def _check(cache: _native.DecodeCache, packed: bytes) -> int:
-    return cache.key_of(packed)[0]
 
 
 def _shifted(packed: bytes) -> bytes:

@@ -21,12 +21,11 @@ from torchvision.datasets import ImageFolder
 import fastload
 from fastload import _native
 from fastload._decode_cache import _build, _file_records
-from fastload._decode_cache._builders import FileRun
+from fastload._decode_cache._build import FileRun
 from fastload.cli import main
 
 NUM_FILES = 12
 of_images = pytest.mark.parametrize("what", ["coefficients", "pixels"])
-of_each = pytest.mark.parametrize("what", ["index", "coefficients", "pixels"])
 
 
 @pytest.fixture(autouse=True)
@@ -60,17 +59,6 @@ def records_in(store: Path, what: str) -> list[Path]:
 def hits(loader: fastload.DataLoader[Any]) -> int:
     stats = loader.stats()
     return stats.cache_coefficient_hits + stats.cache_pixel_hits
-
-
-@of_each
-def test_the_first_epoch_after_a_fill_finds_every_record(photographs: Path, cached: Cached, what: str) -> None:
-    loader = cached(what)
-    assert loader.cache.fill(loader, progress=False) == NUM_FILES
-    assert loader.cache.fill(loader) == NUM_FILES
-    assert digests(loader, 2) == digests(loader_of(photographs, None), 2)
-    stats = loader.stats()
-    assert (stats.cache_hits, stats.cache_misses) == (2 * NUM_FILES, 0)
-    assert hits(loader) == (0 if what == "index" else 2 * NUM_FILES)
 
 
 def test_a_fill_makes_what_the_command_makes(photographs: Path, cached: Cached, tmp_path: Path) -> None:
@@ -129,7 +117,7 @@ def test_an_interrupted_fill_publishes_what_is_there_and_goes_on_later(cached: C
     loader = cached(what)
     take, count = FileRun._take, iter(range(NUM_FILES))
 
-    def interrupting(run: FileRun, action: Any, begin: int) -> None:
+    def interrupting(run: FileRun, action: Any, place: int) -> None:
         def build(path: bytes) -> Any:
             outcome = action(path)
             if next(count) == 5:
@@ -137,7 +125,7 @@ def test_an_interrupted_fill_publishes_what_is_there_and_goes_on_later(cached: C
                 assert run._has_ended.wait(60)
             return outcome
 
-        take(run, build, begin)
+        take(run, build, place)
 
     with (
         mock.patch.object(FileRun, "_take", interrupting),
@@ -151,14 +139,6 @@ def test_an_interrupted_fill_publishes_what_is_there_and_goes_on_later(cached: C
     assert loader.cache.fill(loader, progress=False) == NUM_FILES
     digests(loader)
     assert hits(loader) == 6 + NUM_FILES
-
-
-def test_a_fill_without_room_says_so_and_returns_what_there_is(photographs: Path, tmp_path: Path) -> None:
-    (tmp_path / "store" / "v1").mkdir(mode=0o700, parents=True)
-    (tmp_path / "store" / "v1" / "other").write_bytes(bytes(1 << 20))
-    loader = loader_of(photographs, fastload.Cache(tmp_path / "store", "1MiB", what="coefficients"))
-    with pytest.warns(RuntimeWarning, match="^12 files have no coefficients: its max_bytes are used up$"):
-        assert loader.cache.fill(loader, progress=False) == 0
 
 
 def test_files_that_cannot_be_read_are_counted(photographs: Path, cached: Cached) -> None:

@@ -139,11 +139,18 @@ def filled_stats_of(folder: Path, cache: fastload.Cache) -> fastload.Stats:
     return stats_of(folder, cache)
 
 
-def stats_of(folder: Path, cache: Any, **arguments: Any) -> fastload.Stats:
-    """Runs two epochs, whose batches are compared with those without a cache."""
-    loader = loader_of(folder, cache, **arguments)
-    assert digests(loader, 2) == digests(loader_of(folder, None, **arguments), 2)
-    return loader.stats()
+def stats_of(folder: Path, cache: Any) -> fastload.Stats:
+    return compared_stats(ImageFolder(str(folder), recipes.evaluation(SIZE, SIZE - 8)), cache)
+
+
+def compared_stats(dataset: Any, cache: Any, epochs: int = 2, **arguments: Any) -> fastload.Stats:
+    """Runs epochs, whose batches are compared with those without a cache."""
+    kept, plain = (
+        fastload.DataLoader(dataset, **{"batch_size": 4, "num_workers": 2, "cache": setting, **arguments})
+        for setting in (cache, None)
+    )
+    assert digests(kept, epochs) == digests(plain, epochs)
+    return kept.stats()
 
 
 @pytest.mark.parametrize("num_workers", [0, 3])
@@ -277,25 +284,17 @@ def test_files_whose_samples_end_in_python_are_read_anew_when_they_change(odd_im
     dataset = ImageFolder(str(folder), RECIPES_OF_PIXELS["goes on in Python with an image"]())
     fill(cache, dataset)
 
-    def loader(cache: Any) -> Any:
-        return fastload.DataLoader(dataset, batch_size=4, num_workers=2, rng="sample", seed=1, cache=cache)
-
-    def stats() -> fastload.Stats:
-        kept = loader(cache)
-        assert digests(kept, 2) == digests(loader(None), 2)
-        return kept.stats()
-
-    assert stats().cache_pixel_hits == 48
+    assert compared_stats(dataset, cache, rng="sample", seed=1).cache_pixel_hits == 48
     wait_for_another_second()
     for path in sorted(folder.glob("*/*")):
         with Image.open(path) as image:
             turned, form = image.transpose(Image.Transpose.ROTATE_180), image.format
         turned.save(path, format=form)
-    stale = stats()
+    stale = compared_stats(dataset, cache, rng="sample", seed=1)
     # The PNG does not count: native code leaves it to Pillow.
     assert (stale.cache_stale, stale.cache_pixel_hits) == (46, 0)
     assert fill(cache, dataset) == 24
-    anew = stats()
+    anew = compared_stats(dataset, cache, rng="sample", seed=1)
     assert (anew.cache_stale, anew.cache_pixel_hits) == (0, 48)
 
 
@@ -451,11 +450,7 @@ def test_images_that_pillow_decodes_have_pixels_and_are_not_checked(
     dataset = ImageFolder(str(folder.parent), evaluation(is_ended_in_python))
     cache = cache_at(tmp_path / "store", "pixels")
     assert fill(cache, dataset) == 12
-    plain, loader = (
-        fastload.DataLoader(dataset, batch_size=4, num_workers=num_workers, cache=setting) for setting in (None, cache)
-    )
-    assert digests(loader, 3) == digests(plain, 3)
-    stats = loader.stats()
+    stats = compared_stats(dataset, cache, 3, num_workers=num_workers)
     assert stats.cache_hits == stats.cache_pixel_hits == 36
     assert stats.cache_checks == 0
     assert stats.cache_mismatches == 0
@@ -480,14 +475,10 @@ def test_some_of_the_images_have_room(tmp_path: Path, what: Any) -> None:
         save_jpeg(tmp_path / "images" / "one" / f"{seed:02}.jpg", seed, 700, 600, quality=97)
     cache = cache_at(tmp_path / "store", what, "4MiB")
     dataset = ImageFolder(str(tmp_path / "images"), drawing(what))
-    plain, loader = (
-        fastload.DataLoader(dataset, batch_size=4, num_workers=2, cache=setting) for setting in (None, cache)
-    )
     with pytest.warns(RuntimeWarning, match=rf"^\d+ files have no {what}: its max_bytes are used up$"):
         num_records = fill(cache, dataset)
     assert 0 < num_records < count
-    assert digests(plain, 3) == digests(loader, 3)
-    stats = loader.stats()
+    stats = compared_stats(dataset, cache, 3)
     assert hits_in(stats) == 3 * num_records
     assert stats.cache_hits > hits_in(stats)
     assert blocks_bytes(cache.path / "v1") <= 4 << 20
@@ -581,15 +572,11 @@ def test_a_cache_shows_itself_by_its_arguments(tmp_path: Path) -> None:
 
 
 def test_one_cache_has_for_each_loader_what_fits_its_transform(photographs: Path, tmp_path: Path) -> None:
-    def loader(transform: Any, cache: Any) -> Any:
-        return fastload.DataLoader(ImageFolder(str(photographs), transform), batch_size=4, num_workers=2, cache=cache)
-
     def used(transform: Any, cache: Any) -> tuple[int, int, int]:
         """Hits by pixels, by coefficients and by indexes in two epochs, whose batches are compared."""
-        kept, plain = loader(transform, cache), loader(transform, None)
-        assert cache.fill(kept, progress=False) == 16
-        assert digests(kept, 2) == digests(plain, 2)
-        stats = kept.stats()
+        dataset = ImageFolder(str(photographs), transform)
+        assert fill(cache, dataset) == 16
+        stats = compared_stats(dataset, cache)
         files = stats.cache_pixel_hits + stats.cache_coefficient_hits
         return stats.cache_pixel_hits, stats.cache_coefficient_hits, stats.cache_hits - files
 
@@ -657,11 +644,9 @@ def test_pixels_of_another_transform_are_others(photographs: Path, tmp_path: Pat
                 normalize = transforms.Normalize((mean,) * 3, (0.2,) * 3)
                 transform = transforms.Compose([resize, *steps, transforms.ToTensor(), normalize])
                 dataset = ImageFolder(str(photographs), transform)
-                loaders = [fastload.DataLoader(dataset, batch_size=4, cache=setting) for setting in (cache, None)]
                 assert fill(cache, dataset) == 16
                 assert len(list(cache.path.glob("v1/pixels-*.dat"))) == before + 1
-                assert digests(loaders[0], 2) == digests(loaders[1], 2)
-                assert loaders[0].stats().cache_pixel_hits == 32
+                assert compared_stats(dataset, cache).cache_pixel_hits == 32
 
 
 def test_what_was_done_before_pixels_were_kept_is_told(photographs: Path, tmp_path: Path) -> None:

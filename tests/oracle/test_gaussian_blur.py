@@ -15,7 +15,7 @@ from torchvision.transforms.v2.functional import _misc as functions_v2
 
 import fastload
 from fastload import _core
-from fastload.transforms.blur import _blur_proof
+from fastload.transforms import _gaussian_blur
 
 pytestmark = pytest.mark.skipif(not parity_recipes.HAS_FAST_BLUR, reason="no AVX2: blurs stay with torch")
 
@@ -56,7 +56,7 @@ def test_weights_of_thousands_of_sigmas_equal_torchs(family: str, size: int, sig
 
 
 def test_exp_equals_torchs_for_numbers_of_the_whole_table() -> None:
-    table = _blur_proof.torch_gaussian(-1)
+    table = _gaussian_blur.torch_gaussian(-1)
     assert table is not None
     first = np.float32(0.5).view(np.uint32)
     last = np.float32(14.5).view(np.uint32)

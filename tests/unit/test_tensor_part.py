@@ -13,6 +13,7 @@ from lowered_transforms import (
     RGB,
     STD,
     assert_runs_as_torchvision,
+    changed,
     is_native,
     lowered,
     problem_of,
@@ -150,30 +151,18 @@ def test_erased_elements_are_those_that_torchvision_writes(kind: Any, dtype: tor
     assert_runs_as_torchvision(transform, random_image(8, 8), num_runs=20)
 
 
-def shrinking_erasing() -> Any:
-    transform = T.RandomErasing()
-    transform.scale = (0.3, 0.1)
-    return transform
-
-
-def numbered_erasing() -> Any:
-    transform = v2.RandomErasing()
-    transform.value = 5
-    return transform
-
-
 @pytest.mark.parametrize(
     ("transform", "reason"),
     [
         (T.RandomErasing(value="random"), "value 'random'; native: a number, or one for each channel"),
         (v2.RandomErasing(value="random"), "value None"),
-        (numbered_erasing(), "value 5 was set on the object"),
+        (changed(v2.RandomErasing(), value=5), "value 5 was set on the object"),
         (T.RandomErasing(value=(1, 2)), "value (1, 2)"),
         (T.RandomErasing(value=256), "value 256 in torch.uint8; native: numbers from 0 to 255"),
         (T.RandomErasing(value=-1), "value -1 in torch.uint8"),
         (T.RandomErasing(value=float("nan")), "value nan"),
         (T.RandomErasing(ratio=(0, 1)), "is not positive"),
-        (shrinking_erasing(), "scale (0.3, 0.1)"),
+        (changed(T.RandomErasing(), scale=(0.3, 0.1)), "scale (0.3, 0.1)"),
     ],
     ids=lambda value: value[:50] if isinstance(value, str) else None,
 )

@@ -10,7 +10,17 @@ from unittest import mock
 
 import pytest
 import torch
-from lowered_transforms import CHECK_INPUTS, FAMILIES, MAKE_PARAMS, TRANSFORM, is_native, lowered, problem_of
+from lowered_transforms import (
+    CHECK_INPUTS,
+    FAMILIES,
+    MAKE_PARAMS,
+    TRANSFORM,
+    changed,
+    is_native,
+    lowered,
+    problem_of,
+    without,
+)
 from parity_recipes import to_rgb
 from torchvision import transforms as T
 from torchvision.transforms import v2
@@ -36,17 +46,6 @@ class ListSubclass(list):  # type: ignore[type-arg]
     pass
 
 
-def with_attribute(transform: Any, /, **attributes: Any) -> Any:
-    for name, value in attributes.items():
-        object.__setattr__(transform, name, value)
-    return transform
-
-
-def without_attribute(transform: Any, name: str) -> Any:
-    delattr(transform, name)
-    return transform
-
-
 def with_hook(transform: Any, register: str) -> Any:
     getattr(transform, register)(lambda *arguments: None)
     return transform
@@ -61,7 +60,7 @@ HOOKS = [
 
 
 def crops(**attributes: Any) -> list[Any]:
-    return [with_attribute(namespace.CenterCrop(8), **attributes) for namespace in FAMILIES.values()]
+    return [changed(namespace.CenterCrop(8), **attributes) for namespace in FAMILIES.values()]
 
 
 @pytest.mark.parametrize(
@@ -76,33 +75,33 @@ def crops(**attributes: Any) -> list[Any]:
         *((crop, "_call_impl was overridden on this object") for crop in crops(_call_impl=len)),
         *((crop, "it was compiled") for crop in crops(_compiled_call_impl=len)),
         *((crop, "it was given an attribute, note") for crop in crops(note="mine")),
-        (with_attribute(T.ToTensor(), __call__=len), "__call__ was overridden on this object"),
-        (with_attribute(T.RandomResizedCrop(8), get_params=len), "get_params was overridden on this object"),
-        (with_attribute(v2.CenterCrop(8), **{TRANSFORM: len}), f"{TRANSFORM} was overridden on this object"),
-        (with_attribute(v2.CenterCrop(8), **{MAKE_PARAMS: len}), f"{MAKE_PARAMS} was overridden on this object"),
-        (with_attribute(v2.CenterCrop(8), _transformed_types=()), "_transformed_types was overridden on this object"),
-        (with_attribute(v2.CenterCrop(8), _call_kernel=len), "_call_kernel was overridden on this object"),
-        (with_attribute(v2.ColorJitter(), _generate_value=min), "_generate_value was overridden on this object"),
-        (with_attribute(v2.RandAugment(), _AUGMENTATION_SPACE={}), "_AUGMENTATION_SPACE was overridden on this object"),
-        (with_attribute(T.RandAugment(), _augmentation_space=len), "_augmentation_space was overridden"),
+        (changed(T.ToTensor(), __call__=len), "__call__ was overridden on this object"),
+        (changed(T.RandomResizedCrop(8), get_params=len), "get_params was overridden on this object"),
+        (changed(v2.CenterCrop(8), **{TRANSFORM: len}), f"{TRANSFORM} was overridden on this object"),
+        (changed(v2.CenterCrop(8), **{MAKE_PARAMS: len}), f"{MAKE_PARAMS} was overridden on this object"),
+        (changed(v2.CenterCrop(8), _transformed_types=()), "_transformed_types was overridden on this object"),
+        (changed(v2.CenterCrop(8), _call_kernel=len), "_call_kernel was overridden on this object"),
+        (changed(v2.ColorJitter(), _generate_value=min), "_generate_value was overridden on this object"),
+        (changed(v2.RandAugment(), _AUGMENTATION_SPACE={}), "_AUGMENTATION_SPACE was overridden on this object"),
+        (changed(T.RandAugment(), _augmentation_space=len), "_augmentation_space was overridden"),
         *((with_hook(namespace.CenterCrop(8), hook), "it has hooks") for namespace in (T, v2) for hook in HOOKS),
-        (without_attribute(T.CenterCrop(8), "size"), "it is not as known: 'CenterCrop' object has no attribute 'size'"),
-        (without_attribute(v2.RandomCrop(8), "_fill"), "has no attribute '_fill'"),
-        (with_attribute(T.Compose([T.CenterCrop(8)]), note=1), "it was given an attribute, note"),
-        (with_attribute(T.Compose([T.CenterCrop(8)]), __call__=len), "__call__ was overridden on this object"),
-        (with_attribute(v2.Compose([T.CenterCrop(8)]), forward=len), "forward was overridden on this object"),
+        (without(T.CenterCrop(8), "size"), "it is not as known: 'CenterCrop' object has no attribute 'size'"),
+        (without(v2.RandomCrop(8), "_fill"), "has no attribute '_fill'"),
+        (changed(T.Compose([T.CenterCrop(8)]), note=1), "it was given an attribute, note"),
+        (changed(T.Compose([T.CenterCrop(8)]), __call__=len), "__call__ was overridden on this object"),
+        (changed(v2.Compose([T.CenterCrop(8)]), forward=len), "forward was overridden on this object"),
         (with_hook(v2.Compose([v2.CenterCrop(8)]), HOOKS[0]), "it has hooks"),
         (with_hook(torch.nn.Sequential(T.CenterCrop(8)), HOOKS[0]), "it has hooks"),
-        (with_attribute(torch.nn.Sequential(T.CenterCrop(8)), forward=len), "forward was overridden on this object"),
+        (changed(torch.nn.Sequential(T.CenterCrop(8)), forward=len), "forward was overridden on this object"),
         (T.Compose(iter([T.CenterCrop(8)])), "its transforms are list_iterator, not a plain list"),
         (T.Compose(ListSubclass([T.CenterCrop(8)])), "ListSubclass, not a plain list"),
         (v2.Compose(ListSubclass([T.CenterCrop(8)])), "ListSubclass, not a plain list"),
         (T.RandomApply(ListSubclass([T.CenterCrop(8)])), "ListSubclass, not a plain list"),
         (with_hook(T.RandomApply([T.CenterCrop(8)]), HOOKS[0]), "it has hooks"),
-        (with_attribute(T.RandomApply([T.CenterCrop(8)]), forward=len), "forward was overridden on this object"),
+        (changed(T.RandomApply([T.CenterCrop(8)]), forward=len), "forward was overridden on this object"),
         (T.RandomApply([with_hook(T.CenterCrop(8), HOOKS[0])]), "it holds CenterCrop: it has hooks"),
         (
-            T.RandomApply(with_attribute(torch.nn.ModuleList([T.CenterCrop(8)]), extra=1)),
+            T.RandomApply(changed(torch.nn.ModuleList([T.CenterCrop(8)]), extra=1)),
             "torch.nn.modules.container.ModuleList, not a plain list",
         ),
     ],

@@ -12,6 +12,7 @@ from lowered_transforms import (
     FAMILIES,
     RGB,
     assert_runs_as_torchvision,
+    changed,
     is_native,
     lowered,
     lowered_step,
@@ -200,12 +201,6 @@ def test_size_of_the_native_parts_results(stages: list[Any], size: tuple[int, in
     result = lowered(T.Compose(stages))
     assert result.python_part == ()
     assert result.size == size
-
-
-def changed(transform: Any, **attributes: Any) -> Any:
-    for name, value in attributes.items():
-        setattr(transform, name, value)
-    return transform
 
 
 @pytest.mark.parametrize(

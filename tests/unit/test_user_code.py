@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from lowered_transforms import assert_runs_as_torchvision, is_native, lowered, random_image
+from lowered_transforms import assert_runs_as_torchvision, changed, is_native, lowered, random_image, without
 from parity_recipes import MaybeToTensor, Preset, to_rgb
 from PIL import Image
 from torchvision import transforms as T
@@ -95,7 +95,7 @@ MAKING_TENSORS: dict[str, Callable[[], Any]] = {
     "timm's": OwnToTensor,
     "timm's of bytes": OwnPilToTensor,
     "preset": lambda: Preset(T.Compose([T.ToTensor()])),
-    "weights": lambda: _with(ImageClassification(crop_size=20), resize_size=[30, 22]),
+    "weights": lambda: changed(ImageClassification(crop_size=20), resize_size=[30, 22]),
     "weights, one size": lambda: ImageClassification(crop_size=30, resize_size=20, antialias=None),
 }
 
@@ -211,8 +211,8 @@ def with_forward(module: Any) -> Any:
 
 def of_globals(function: Any, **names: Any) -> Any:
     """Returns a copy of a class's `__call__` that finds other objects under some names, in a class of its own."""
-    changed = type(function)(function.__code__, {**function.__globals__, **names}, closure=function.__closure__)
-    return type("Changed", (), {"__call__": changed})()
+    other = type(function)(function.__code__, {**function.__globals__, **names}, closure=function.__closure__)
+    return type("Changed", (), {"__call__": other})()
 
 
 PLAIN = T.Compose([T.CenterCrop(20)])
@@ -229,7 +229,7 @@ OTHERS: dict[str, Callable[[], Any]] = {
     "a generator": lambda: generator,
     "a coroutine": lambda: coroutine,
     "Lambda of another": lambda: T.Lambda(lambda x: x.rotate(5)),
-    "a changed Lambda": lambda: _with(T.Lambda(to_rgb), __call__=len),
+    "a changed Lambda": lambda: changed(T.Lambda(to_rgb), __call__=len),
     "Lambda of v2 for some types": lambda: v2.Lambda(lambda x: x, Image.Image),
     "torch's with a hook": lambda: with_hook(torch.nn.Identity()),
     "torch's with a forward": lambda: with_forward(torch.nn.Identity()),
@@ -239,7 +239,7 @@ OTHERS: dict[str, Callable[[], Any]] = {
     "a property": lambda: Computed(PLAIN),
     "watched attributes": lambda: Watched(PLAIN),
     "a method": lambda: Method(PLAIN),
-    "a preset without its pipeline": lambda: _without(Preset(PLAIN), "transforms"),
+    "a preset without its pipeline": lambda: without(Preset(PLAIN), "transforms"),
     "a preset of another": lambda: Preset(lambda image: image.rotate(5)),  # type: ignore[arg-type]
     "a module with a hook": lambda: with_hook(ModulePreset(PLAIN)),
     "a module with a forward": lambda: with_forward(ModulePreset(PLAIN)),
@@ -253,16 +253,6 @@ OTHERS: dict[str, Callable[[], Any]] = {
     "another NumPy": lambda: of_globals(MaybeConvertMode.__call__, np=torch),
     "another preset of torchvision's": ObjectDetection,
 }
-
-
-def _with(transform: Any, **attributes: Any) -> Any:
-    vars(transform).update(attributes)
-    return transform
-
-
-def _without(transform: Any, name: str) -> Any:
-    delattr(transform, name)
-    return transform
 
 
 @pytest.mark.parametrize("name", OTHERS)
@@ -293,7 +283,7 @@ CHANGED_PRESETS: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("name", CHANGED_PRESETS)
 def test_a_changed_preset_of_weights_runs_in_python_as_a_whole(name: str) -> None:
     changes, reason = CHANGED_PRESETS[name]
-    preset = _with(ImageClassification(crop_size=20), **changes)
+    preset = changed(ImageClassification(crop_size=20), **changes)
     result = lowered(T.Compose([T.RandomHorizontalFlip(), preset]))
     assert result.python_part == (preset,)
     assert reason in str(result.stages[1].problem)

@@ -23,7 +23,7 @@ from fastload._delivery._device import leave_captures_alone
 from fastload._delivery._thread_order import DeviceOrder
 from fastload._errors import StateError
 from fastload._images._batch_rows import BatchRows, batch_rows
-from fastload._images._hand_over import make_pixels
+from fastload._images._opened import make_pixels
 from fastload._images._opener import native_images
 from fastload._images._tally import ImageTally
 from fastload._iteration.python._counters import GilWatch

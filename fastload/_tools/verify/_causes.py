@@ -120,7 +120,7 @@ def _failure_stage(failure: LoadFailed) -> Stage:
         return stage_of_step(failure.step)
     if failure.path is None and not isinstance(failure.cause, OSError):
         return "values"  # nothing says that a file was being read
-    return _STAGES.get(classify_failure(failure.cause, failure.path or "").stage, "decode")
+    return _STAGES.get(classify_failure(failure.cause, failure.path or "")[0], "decode")
 
 
 def _devices(values: Sample) -> list[str]:

@@ -17,6 +17,7 @@ from fastload._tools.verify._sample_parts import flatten
 from fastload.transforms import _recognize
 from fastload.transforms._multi_view import views_of
 from fastload.transforms._pillow_rules import FILTERS
+from fastload.transforms._stage import Family
 
 Step = tuple[Any, ...]
 _Action = Callable[..., RgbImage]
@@ -111,11 +112,11 @@ def _crop(image: RgbImage, left: int, top: int, width: int, height: int, *pads: 
 
 
 def _pad(image: RgbImage, left: int, top: int, right: int, bottom: int, mode: str, fill: Any) -> Any:
-    return _recognize.functional_v1().pad(image, [left, top, right, bottom], fill, mode)
+    return _recognize.functional("v1").pad(image, [left, top, right, bottom], fill, mode)
 
 
-def _gaussian_blur(image: RgbImage, width: int, height: int, sigma: float, family: str) -> Any:
-    functions = _recognize.functional_v1() if family == "v1" else _recognize.functional_v2()
+def _gaussian_blur(image: RgbImage, width: int, height: int, sigma: float, family: Family) -> Any:
+    functions = _recognize.functional(family)
     return functions.gaussian_blur(image, [width, height], [sigma, sigma])
 
 
@@ -129,7 +130,7 @@ def _affine(image: Any, *values: Any) -> Any:
 
 
 def _by_torchvision(name: str) -> _Action:
-    return lambda image, *values: getattr(_recognize.functional_v1(), name)(image, *values)
+    return lambda image, *values: getattr(_recognize.functional("v1"), name)(image, *values)
 
 
 # Kind of a step -> a function that does it to an image; the step's values are its arguments.

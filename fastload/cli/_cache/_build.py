@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastload import _native
-from fastload._decode_cache._build import begin_build
-from fastload._decode_cache._builders import FileRun
+from fastload._decode_cache._build import FileRun, begin_build
 from fastload._decode_cache._cache import Cache
 from fastload._decode_cache._report import report_of
 from fastload._decode_cache._store import CLOSE_SECONDS, KINDS

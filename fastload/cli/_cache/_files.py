@@ -12,7 +12,7 @@ from typing import Any
 
 from torch.utils.data import DataLoader as TorchDataLoader
 
-from fastload._decode_cache._builders import FileAction, FileRun
+from fastload._decode_cache._build import FileAction, FileRun
 from fastload._display._progress import Progress
 from fastload._process._config import MAX_FILE_BYTES
 from fastload._process._exit import ThreadStartError

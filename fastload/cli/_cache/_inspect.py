@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fastload._decode_cache._build import comparing_actions
-from fastload._decode_cache._builders import FileRun
+from fastload._decode_cache._build import FileRun, comparing_actions
 from fastload._decode_cache._clearing import clear_store
-from fastload._decode_cache._report import StoreReport, report_of
+from fastload._decode_cache._report import FileState, StoreReport, report_of
 from fastload._display._progress import Progress
 from fastload._display._table import Table
 from fastload._display._units import counted, in_bytes, in_percent
@@ -68,7 +67,7 @@ def _info_rows(report: StoreReport, max_bytes: int) -> Iterator[tuple[str, ...]]
     for kind in kinds_in(report):
         part = report.of(kind.name)
         of_kind = sums["kinds"][kind.name]
-        num_files = counted(len(part.those(part.is_good)), "file")
+        num_files = counted(len(part.those("good")), "file")
         yield kind.name, f"{of_kind['records']:,}", f"records, {in_bytes(of_kind['record_bytes'])} in {num_files}"
     dead = sums["dead_bytes"]
     what = "of records that better ones stand in for, and of what is not published"
@@ -86,7 +85,7 @@ def _info_rows(report: StoreReport, max_bytes: int) -> Iterator[tuple[str, ...]]
 
 def _sums(report: StoreReport) -> dict[str, int]:
     """Returns the sums over the files that are used."""
-    good = report.those(report.is_good)
+    good = report.those("good")
     return {
         "records": report.num_records,
         "record_bytes": sum(file["live_bytes"] for file in good),
@@ -101,10 +100,10 @@ def _as_dict(report: StoreReport) -> dict[str, Any]:
         **_sums(report),
         "kinds": {kind: _sums(report.of(kind)) for kind in report.files_by_kind},
         "writers": sum(file["has_writer"] for file in report.files),
-        "foreign": len(report.those(report.is_foreign)),
-        "damaged": len(report.those(report.is_damaged)),
-        "not_believed": len(report.those(report.is_untrusted)),
-        "unreadable": len(report.those(report.is_unread)),
+        "foreign": len(report.those("foreign")),
+        "damaged": len(report.damaged),
+        "not_believed": len(report.those("untrusted")),
+        "unreadable": len(report.those("unread")),
         "used_bytes": report.used_bytes,
         "free_bytes": report.free_bytes,
         "file_system": report.file_system,
@@ -152,28 +151,28 @@ def _compared(kind: Kind, path: Path, files: TargetFiles, num_workers: int) -> t
 
 def _num_damaged(report: StoreReport) -> int:
     """Returns how many records are damaged, and files of no use."""
-    files = [*report.those(report.is_untrusted), *report.those(report.is_unread)]
-    files += [file for file in report.those(report.is_damaged) if not report.is_good(file)]
+    files = [*report.those("untrusted"), *report.those("unread"), *report.those("damaged")]
     return len(files) + sum(file["damaged"] for file in report.files)
 
 
 def _rows_of(report: StoreReport) -> Iterator[tuple[str, ...]]:
-    yield "records", f"{report.num_records:,}", f"in {counted(len(report.those(report.is_good)), 'file')}"
-    damaged = [file for file in report.those(report.is_damaged) if report.is_good(file)]
+    good = report.those("good")
+    yield "records", f"{report.num_records:,}", f"in {counted(len(good), 'file')}"
+    damaged = [file for file in good if file["damaged"] > 0]
     where = ", ".join(file["name"] for file in damaged)
     yield "damaged", f"{sum(file['damaged'] for file in damaged):,}", where
 
 
 def _rows_of_unused(report: StoreReport) -> Iterator[tuple[str, ...]]:
     """Yields rows about files that are not used, and why."""
-    kinds = (
-        (report.is_foreign, "foreign", "of another version of fastload, or another machine"),
-        (report.is_untrusted, "not believed", "others may write to them, or own them"),
-        (report.is_unread, "unreadable", ""),
-        (lambda file: report.is_damaged(file) and not report.is_good(file), "damaged files", ""),
+    states: tuple[tuple[FileState, str, str], ...] = (
+        ("foreign", "foreign", "of another version of fastload, or another machine"),
+        ("untrusted", "not believed", "others may write to them, or own them"),
+        ("unread", "unreadable", ""),
+        ("damaged", "damaged files", ""),
     )
-    for judge, name, why in kinds:
-        if files := report.those(judge):
+    for state, name, why in states:
+        if files := report.those(state):
             yield name, f"{len(files):,}", ": ".join(filter(None, [why, ", ".join(file["name"] for file in files[:3])]))
 
 

@@ -1,8 +1,8 @@
-"""Proves that the native blur equals torch's, to the last bit, for one kernel, range of sigma and size of image.
+"""The native step of GaussianBlur, used after a proof that it equals torch's, to the last bit.
 
-torch's convolution comes from a library that chooses its algorithm by the processor and by sizes, and its exp comes
-from another library. No documentation says how they round. So torch is tried when a loader is made, and its results are
-compared with those that native code makes.
+The proof is for one kernel, range of sigma and size of image. torch's convolution comes from a library that chooses its
+algorithm by the processor and by sizes, and its exp comes from another library. No documentation says how they round.
+So torch is tried when a loader is made, and its results are compared with those that native code makes.
 """
 
 from __future__ import annotations
@@ -21,15 +21,55 @@ from fastload._pillow._pillow import rgb_image
 from fastload._process._exit import exit_state
 from fastload._process._forked_cache import forked_cache
 from fastload._process._interrupts import equal_arrays
-from fastload.transforms import _recognize
-from fastload.transforms._stage import Family, RunsInPythonError, Size
+from fastload.transforms import _parameters, _recognize
+from fastload.transforms._stage import Family, RunsInPythonError, Size, StageContext
 
+_MAX_SIGMA = 64.0  # a table of torch.exp grows with its logarithm
 # From here on, exp(-q^2 / 2) is 0 in float32.
 _LARGEST_Q = 14.5
 _EXP_CHUNK = 1 << 18
 _SUM_LANES = (16, 8, 4)
 _PROBED_WEIGHTS = 256
 _PROBED_IMAGES = 6
+
+
+def lower_gaussian_blur(transform: Any, context: StageContext) -> list[_native.Step]:
+    if not _native.has_fast_blur():
+        raise RunsInPythonError("torch's is faster without AVX2 or AVX-512")
+    kernel = BlurKernel(context.family, *_kernel_size(transform.kernel_size), *_sigma(transform.sigma))
+    size = context.size
+    if size is None:
+        raise RunsInPythonError(
+            "the size of its image depends on the file",
+            "after a CenterCrop, a RandomResizedCrop or a Resize to height and width",
+        )
+    if kernel.height // 2 >= size[0] or kernel.width // 2 >= size[1]:
+        raise RunsInPythonError(
+            f"a kernel of {kernel.height} x {kernel.width} reaches over more than an image of {size[0]} x {size[1]}"
+        )
+    replaced = _recognize.replaced_blur_function(context.family)
+    if replaced is not None:
+        raise RunsInPythonError(f"{replaced} of torchvision's functions was replaced")
+    return [_proved(kernel, size)]
+
+
+def _kernel_size(value: object) -> tuple[int, int]:
+    """Returns (width, height), as torchvision stores it."""
+    if isinstance(value, (list, tuple)) and len(value) == 2 and all(map(_is_kernel_side, value)):
+        return value[0], value[1]
+    raise RunsInPythonError(f"kernel_size {value!r}", f"odd ints up to {_native.MAX_BLUR_SIZE}")
+
+
+def _is_kernel_side(value: object) -> bool:
+    return type(value) is int and 1 <= value <= _native.MAX_BLUR_SIZE and value % 2 == 1
+
+
+def _sigma(value: object) -> tuple[float, float]:
+    """Returns the float32 bounds between which torch draws sigma."""
+    low, high = (float(np.float32(bound)) for bound in _parameters.interval(value, "sigma"))
+    if low <= 0 or high > _MAX_SIGMA:
+        raise RunsInPythonError(f"sigma {value!r}", f"more than 0, up to {_MAX_SIGMA:g}")
+    return low, high
 
 
 @dataclass(frozen=True)
@@ -43,7 +83,7 @@ class BlurKernel:
     sigma_to: float
 
 
-def prove(kernel: BlurKernel, size: Size) -> _native.GaussianBlur:
+def _proved(kernel: BlurKernel, size: Size) -> _native.GaussianBlur:
     """Returns the native step of a blur of images of `size`.
 
     The proof takes 0.1 s once in a process; for v1, the first range of sigma takes 0.7 s more.
@@ -195,5 +235,5 @@ def torch_blur(kernel: BlurKernel, sigma: float, pixels: NDArray[np.uint8]) -> N
 
 
 def _torchvision_blur(kernel: BlurKernel, sigma: float, image: Any) -> Any:
-    functional = _recognize.functional_v1() if kernel.family == "v1" else _recognize.functional_v2()
+    functional = _recognize.functional(kernel.family)
     return functional.gaussian_blur(image, [kernel.width, kernel.height], [sigma, sigma])
