@@ -1,5 +1,4 @@
 #include "kernels/float_rows_avx2.h"
-#include "kernels/resize_convert.h"
 #include "kernels/resize_frame.h"
 #include "kernels/target_region.h"
 #include "kernels/transpose_avx2.h"

@@ -1,5 +1,4 @@
 #include "kernels/float_rows_avx512.h"
-#include "kernels/resize_convert.h"
 #include "kernels/resize_frame.h"
 #include "kernels/target_region.h"
 

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/resize_convert.h"
 #include "kernels/resize_frame.h"
 #include "kernels/transpose.h"
 

@@ -11,7 +11,6 @@
 #include "base/image_view.h"
 #include "base/status.h"
 #include "image/plan/image_sides.h"
-#include "image/plan/output_layout.h"
 #include "image/plan/resolver.h"
 #include "image/random/draw_source.h"
 
