@@ -23,7 +23,7 @@ class FindTorchExp {
     virtual std::shared_ptr<const TorchExp> operator()(float from, float to) const = 0;
 };
 
-// Immutable once it is part of a plan; shared by all threads. Each kind has its own file in steps/.
+// Immutable once it is part of a plan; shared by all threads. The kinds are in steps/.
 class Step {
   public:
     virtual ~Step() = default;
