@@ -1,4 +1,3 @@
-#include "kernels/dc_block.h"
 #include "kernels/idct_avx512.h"
 #include "kernels/packed_block.h"
 

@@ -1,6 +1,5 @@
 #include <cstring>
 
-#include "kernels/dc_block.h"
 #include "kernels/idct.h"
 #include "kernels/packed_block.h"
 

@@ -235,27 +235,17 @@ class FloatPixelWriter {
     float* destination_;
 };
 
-template <typename Writer>
-void write_all(const Writer& writer, const PlanarImageView& source, const ConvertJob& job) noexcept {
-    write_pixels(writer, source, job);
-}
-
-template <typename Writer>
-void write_all(const Writer& writer, const StripImageView& source, const ConvertJob& job) noexcept {
-    write_pixels(writer, source, job, strip_to_padded_rows);
-}
-
 // Returns false if the table has to be looked up: scalar code is as fast for that.
 template <typename Source>
 bool convert(const Source& source, const ConvertJob& job, void* destination) noexcept {
     if (job.table != nullptr && job.normalizations == nullptr) return false;
     convert_padding_scalar({source.width, source.height}, job, destination);
     if (job.table == nullptr) {
-        write_all(ByteWriter(job, destination), source, job);
+        write_pixels(ByteWriter(job, destination), source, job, strip_to_padded_rows);
     } else if (are_float_planes(job)) {
-        write_all(FloatPlanes<ChannelWriter>(job, destination), source, job);
+        write_pixels(FloatPlanes<ChannelWriter>(job, destination), source, job, strip_to_padded_rows);
     } else {
-        write_all(FloatPixelWriter(job, destination), source, job);
+        write_pixels(FloatPixelWriter(job, destination), source, job, strip_to_padded_rows);
     }
     return true;
 }

@@ -194,32 +194,21 @@ class Writer {
     PixelInterleaver<kBytes> interleaver_;
 };
 
-template <typename Writer>
-void write_all(const Writer& writer, const PlanarImageView& source, const ConvertJob& job) noexcept {
-    write_pixels(writer, source, job);
-}
-
-template <typename Writer>
-void write_all(const Writer& writer, const StripImageView& source, const ConvertJob& job) noexcept {
-    write_pixels(writer, source, job, strip_to_padded_rows);
-}
-
 template <int kBytes, typename Elements, typename Source>
 void convert_with(const Elements& elements, const Source& source, const ConvertJob& job, void* destination) noexcept {
-    convert_padding_scalar({source.width, source.height}, job, destination);
     if (job.is_channels_last) {
-        write_all(Writer<Elements, kBytes, true>(elements, job, destination), source, job);
+        write_pixels(Writer<Elements, kBytes, true>(elements, job, destination), source, job, strip_to_padded_rows);
     } else {
-        write_all(Writer<Elements, kBytes, false>(elements, job, destination), source, job);
+        write_pixels(Writer<Elements, kBytes, false>(elements, job, destination), source, job, strip_to_padded_rows);
     }
 }
 
 // Elements of up to 4 bytes.
 template <typename Source>
 void convert(const Source& source, const ConvertJob& job, void* destination) noexcept {
+    convert_padding_scalar({source.width, source.height}, job, destination);
     if (are_float_planes(job)) {
-        convert_padding_scalar({source.width, source.height}, job, destination);
-        write_all(FloatPlanes<ChannelWriter>(job, destination), source, job);
+        write_pixels(FloatPlanes<ChannelWriter>(job, destination), source, job, strip_to_padded_rows);
     } else if (job.table == nullptr) {
         convert_with<1>(SameBytes{}, source, job, destination);
     } else if (job.element_size_bytes == 1) {

@@ -12,9 +12,9 @@
 namespace fastload {
 
 // A Writer has write_run(pixels, count, x, y): `count` pixels starting at `pixels` of the three planes to columns
-// [x, x + count) of row y of the result.
-template <typename Writer>
-void write_pixels(const Writer& writer, const PlanarImageView& source, const ConvertJob& job) noexcept {
+// [x, x + count) of row y of the result. Rows need no `to_rows`.
+template <typename Writer, typename ToRows>
+void write_pixels(const Writer& writer, const PlanarImageView& source, const ConvertJob& job, ToRows) noexcept {
     for (std::int32_t y = 0; y < source.height; ++y) {
         const std::size_t offset = static_cast<std::size_t>(y) * source.row_stride_bytes;
         const std::uint8_t* pixels[3] = {source.planes[0] + offset, source.planes[1] + offset,

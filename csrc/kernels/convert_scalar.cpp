@@ -111,47 +111,18 @@ void write_padding(const Writer& writer, const ConvertJob& job, std::int32_t wid
     }
 }
 
-// The columns of a tile as rows.
-void strip_to_rows(const std::uint8_t* strip, std::size_t width, std::uint8_t* rows,
-                   std::size_t row_stride_bytes) noexcept {
-    std::size_t x = 0;
-    for (; x + 8 <= width; x += 8) transpose_columns_to_rows(strip + kStripRows * x, rows + x, row_stride_bytes);
-    if (x == width) return;
-    std::uint8_t last[64] = {};  // so that no column after the window is read
-    std::memcpy(last, strip + kStripRows * x, kStripRows * (width - x));
-    transpose_columns_to_rows(last, rows + x, row_stride_bytes);
-}
-
-template <typename Writer>
-void write_all(const Writer& writer, const PlanarImageView& source, const ConvertJob& job) noexcept {
+template <bool kIsChannelsLast, typename Convert, typename Source>
+void write_all(Convert convert, const Source& source, const ConvertJob& job, void* destination) noexcept {
+    const Writer<Convert, kIsChannelsLast> writer(convert, job, destination);
     write_padding(writer, job, source.width, source.height);
-    write_pixels(writer, source, job);
+    if constexpr (!std::is_same_v<Source, ImageSize>) write_pixels(writer, source, job, strip_to_rows);
 }
 
-template <typename Writer>
-void write_all(const Writer& writer, const StripImageView& source, const ConvertJob& job) noexcept {
-    write_padding(writer, job, source.width, source.height);
-    write_pixels(writer, source, job, strip_to_rows);
-}
-
-// Writes only the padding around the window of `source`, not the window itself.
-struct PaddingOnly {
-    std::int32_t width;
-    std::int32_t height;
-};
-
-template <typename Writer>
-void write_all(const Writer& writer, const PaddingOnly& source, const ConvertJob& job) noexcept {
-    write_padding(writer, job, source.width, source.height);
-}
-
+// `source` is an image, or the size of one whose padding alone is written.
 template <typename Convert, typename Source>
 void convert_with(Convert convert, const Source& source, const ConvertJob& job, void* destination) noexcept {
-    if (job.is_channels_last) {
-        write_all(Writer<Convert, true>(convert, job, destination), source, job);
-    } else {
-        write_all(Writer<Convert, false>(convert, job, destination), source, job);
-    }
+    job.is_channels_last ? write_all<true>(convert, source, job, destination)
+                         : write_all<false>(convert, source, job, destination);
 }
 
 template <typename T>
@@ -180,7 +151,7 @@ void convert_strips_scalar(const StripImageView& source, const ConvertJob& job, 
 }
 
 void convert_padding_scalar(ImageSize window, const ConvertJob& job, void* destination) noexcept {
-    convert(PaddingOnly{window.width, window.height}, job, destination);
+    convert(window, job, destination);
 }
 
 }  // namespace fastload

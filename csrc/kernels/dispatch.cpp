@@ -71,32 +71,21 @@ constexpr KernelTable kAvx2Table = {
     stream_copy_avx2,
 };
 
-constexpr KernelTable kAvx512Table = {
-    "avx512",
-    true,
-    true,
-    block_sums_avx512,
-    unstuff_avx2,
-    find_marker_avx2,
-    inverse_dct_avx512,
-    pack_blocks_avx512,
-    skip_blocks_avx2,
-    reconstruct_blocks_avx512,
-    upsample_h2v1_avx2,
-    upsample_h1v2_avx2,
-    upsample_h2v2_avx2,
-    ycc_to_rgb_avx2,
-    resize_scratch_bytes_avx512,
-    resize_avx512,
-    resize_convert_avx512,
-    convert_rows_avx512,
-    convert_strips_avx512,
-    blur_avx2,
-    box_blur_avx2,
-    affine_bilinear_avx2,
-    affine_bicubic_avx2,
-    stream_copy_avx2,
-};
+constexpr KernelTable make_avx512_table() {
+    KernelTable table = kAvx2Table;
+    table.name = "avx512";
+    table.block_sums = block_sums_avx512;
+    table.inverse_dct = inverse_dct_avx512;
+    table.pack_blocks = pack_blocks_avx512;
+    table.reconstruct_blocks = reconstruct_blocks_avx512;
+    table.resize_scratch_bytes = resize_scratch_bytes_avx512;
+    table.resize = resize_avx512;
+    table.resize_convert = resize_convert_avx512;
+    table.convert_rows = convert_rows_avx512;
+    table.convert_strips = convert_strips_avx512;
+    return table;
+}
+constexpr KernelTable kAvx512Table = make_avx512_table();
 
 bool has_avx2() noexcept {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&

@@ -11,7 +11,6 @@
 #include "kernels/find_marker.h"
 #include "kernels/idct.h"
 #include "kernels/resize.h"
-#include "kernels/resize_convert.h"
 #include "kernels/stream_copy.h"
 #include "kernels/unstuff.h"
 #include "kernels/upsample.h"

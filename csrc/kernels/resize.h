@@ -1,10 +1,11 @@
-// Separable resampling of whole planes in 22-bit fixed point.
+// Separable resampling of whole planes in 22-bit fixed point, alone or together with the last write.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "base/image_view.h"
+#include "kernels/convert.h"
 
 namespace fastload {
 
@@ -45,5 +46,16 @@ using ResizeFunction = void(const StripImageView& source, const ResizeJob& job, 
 
 ResizeScratchFunction resize_scratch_bytes_scalar, resize_scratch_bytes_avx2, resize_scratch_bytes_avx512;
 ResizeFunction resize_scalar, resize_avx2, resize_avx512;
+
+// Does what `resize` and then `convert_rows` of its result do, with the scratch memory of that resize. Each row becomes
+// elements as soon as it is made. These go past the caches to memory, which takes them while the next row is computed:
+// for results that would leave the caches before they are read. Returns false, with nothing written, if this is not
+// better than the two calls: vector kernels do it for planes of float32 with a formula whose rows are whole cache
+// lines.
+using ResizeConvertFunction = bool(const StripImageView& source, const ResizeJob& job, std::uint8_t* scratch,
+                                   const ConvertJob& convert, void* destination) noexcept;
+
+ResizeConvertFunction resize_convert_scalar;  // always false
+ResizeConvertFunction resize_convert_avx2, resize_convert_avx512;
 
 }  // namespace fastload

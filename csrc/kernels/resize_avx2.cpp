@@ -1,5 +1,4 @@
 #include "kernels/float_rows_avx2.h"
-#include "kernels/resize_convert.h"
 #include "kernels/resize_frame.h"
 #include "kernels/target_region.h"
 #include "kernels/transpose_avx2.h"
@@ -21,60 +20,36 @@ namespace {
 // halves and the two high ones.
 
 constexpr std::int32_t kRoundingHalf = 1 << (kTapPrecisionBits - 1);
-constexpr std::size_t kPairBytes = 8;
-constexpr std::size_t kBlock = 16;        // outputs that the horizontal filter makes together
-constexpr std::size_t kColumns = 32;      // columns that the vertical filter makes together
-constexpr std::size_t kPackOverrun = 32;  // bytes that packing writes after the last pair at most
+constexpr std::size_t kColumns = 32;  // columns that the vertical filter makes together
 
-struct PackedTaps {
-    std::int32_t* first;
-    std::uint8_t* pairs;  // [output][pair_count][8]
-    std::int32_t pair_count;
-
-    std::size_t columns() const noexcept { return 2 * static_cast<std::size_t>(pair_count); }
-    std::size_t output_bytes() const noexcept { return static_cast<std::size_t>(pair_count) * kPairBytes; }
+struct Pairs {
+    static constexpr std::size_t kTaps = 2;
+    static constexpr std::size_t kBytes = 8;
+    static constexpr std::size_t kOverrun = 32;
 };
+using Taps = PackedTaps<Pairs>;
 
-std::int32_t most_taps(const AxisTaps& taps, std::int32_t outputs) noexcept {
-    std::int32_t most = 0;
-    for (std::int32_t i = 0; i < outputs; ++i) most = taps.count[i] > most ? taps.count[i] : most;
-    return most;
-}
-
-// Packs the coefficients of `outputs` outputs as halves, each output as whole pairs that lie inside of [0, length): a
-// pair that would reach over the end starts earlier, with a zero. Outputs up to the next multiple of a block are zeros
-// at the last position.
-void pack_taps(const AxisTaps& taps, std::int32_t outputs, std::int32_t length, PackedTaps* packed) noexcept {
+void pack_taps(const AxisTaps& taps, std::int32_t outputs, std::int32_t length, Taps* packed) noexcept {
     const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     const __m256i low_half = _mm256_set1_epi32(0x8000);
     const __m256i by_half = _mm256_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15,  //
                                              0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15);
-    const std::int32_t last_start = length - 2 * packed->pair_count;
-    std::uint8_t* output = packed->pairs;
-    for (std::int32_t i = 0; i < outputs; ++i) {
-        const std::int32_t first = taps.first[i] < last_start ? taps.first[i] : last_start;
-        const std::int32_t shift = taps.first[i] - first;
-        packed->first[i] = first;
-        const std::int32_t* coefficients =
-            taps.coefficients + static_cast<std::size_t>(i) * static_cast<std::size_t>(taps.stride);
-        const __m256i last_tap = _mm256_set1_epi32(taps.count[i] - 1);
-        for (std::int32_t p = 0; p < packed->pair_count; p += 4) {
-            const std::int32_t offset = 2 * p - shift;
-            const __m256i tap = _mm256_add_epi32(lane, _mm256_set1_epi32(offset));
-            const __m256i is_outside = _mm256_or_si256(tap, _mm256_sub_epi32(last_tap, tap));  // either is negative
-            const __m256i is_tap = _mm256_cmpgt_epi32(is_outside, _mm256_set1_epi32(-1));
-            const __m256i values = _mm256_maskload_epi32(coefficients + offset, is_tap);
-            const __m256i halves = _mm256_blend_epi16(values, _mm256_add_epi32(values, low_half), 0xAA);
-            _mm256_storeu_si256(reinterpret_cast<__m256i*>(output + static_cast<std::size_t>(p) * kPairBytes),
-                                _mm256_shuffle_epi8(halves, by_half));
-        }
-        output += packed->output_bytes();
-    }
-    const std::size_t rest = padded_to(static_cast<std::size_t>(outputs), kBlock) - static_cast<std::size_t>(outputs);
-    std::memset(output, 0, rest * packed->output_bytes());
-    for (std::size_t i = 0; i < rest; ++i) {
-        packed->first[static_cast<std::size_t>(outputs) + i] = packed->first[outputs - 1];
-    }
+    packed->pack(
+        taps, outputs, length,
+        [&](const std::int32_t* coefficients, std::int32_t shift, std::int32_t count, std::uint8_t* units) noexcept {
+            const __m256i last_tap = _mm256_set1_epi32(count - 1);
+            for (std::int32_t p = 0; p < packed->unit_count; p += 4) {
+                const std::int32_t offset = 2 * p - shift;
+                const __m256i tap = _mm256_add_epi32(lane, _mm256_set1_epi32(offset));
+                // Either is negative.
+                const __m256i is_outside = _mm256_or_si256(tap, _mm256_sub_epi32(last_tap, tap));
+                const __m256i is_tap = _mm256_cmpgt_epi32(is_outside, _mm256_set1_epi32(-1));
+                const __m256i values = _mm256_maskload_epi32(coefficients + offset, is_tap);
+                const __m256i halves = _mm256_blend_epi16(values, _mm256_add_epi32(values, low_half), 0xAA);
+                _mm256_storeu_si256(reinterpret_cast<__m256i*>(units + static_cast<std::size_t>(p) * Pairs::kBytes),
+                                    _mm256_shuffle_epi8(halves, by_half));
+            }
+        });
 }
 
 inline __m256i broadcast(const std::uint8_t* bytes) noexcept {
@@ -93,7 +68,7 @@ inline void filter(const std::uint8_t* pairs, std::int32_t pair_count, Pixels pi
         high[v] = _mm256_setzero_si256();
         sums[v] = _mm256_set1_epi32(kRoundingHalf);
     }
-    for (std::int32_t p = 0; p < (kPairs == 0 ? pair_count : kPairs); ++p, pairs += kPairBytes) {
+    for (std::int32_t p = 0; p < (kPairs == 0 ? pair_count : kPairs); ++p, pairs += Pairs::kBytes) {
         __m256i words[kVectors];
         pixels(p, words);
         const __m256i low_halves = broadcast(pairs);
@@ -112,10 +87,6 @@ inline void filter(const std::uint8_t* pairs, std::int32_t pair_count, Pixels pi
 inline __m256i clip_to_bytes(__m256i a, __m256i b, __m256i c, __m256i d) noexcept {
     return _mm256_packus_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
 }
-
-struct StripRows {
-    std::uint8_t* rows[kStripRows];
-};
 
 // Writes 8 rows x 16 columns: in blocks[j], lane k holds rows 4k to 4k + 3 of column 4j, then of column 4j + 1 and so
 // on.
@@ -138,20 +109,19 @@ inline void write_rows(const __m256i (&blocks)[4], const StripRows& output, std:
 
 // Filters a strip, from its first column on, horizontally.
 template <int kPairs>
-void filter_strip(const std::uint8_t* strip, const PackedTaps& taps, std::size_t width,
-                  const StripRows& output) noexcept {
+void filter_strip(const std::uint8_t* strip, const Taps& taps, std::size_t width, const StripRows& output) noexcept {
     // Columns 2p and 2p + 1 as words, rows 0 to 3 in the lower lane and 4 to 7 in the upper one.
     const __m256i by_row = _mm256_setr_epi8(0, -1, 8, -1, 1, -1, 9, -1, 2, -1, 10, -1, 3, -1, 11, -1,  //
                                             4, -1, 12, -1, 5, -1, 13, -1, 6, -1, 14, -1, 7, -1, 15, -1);
-    const std::uint8_t* pairs = taps.pairs;
-    for (std::size_t x = 0; x < width; x += kBlock) {
+    const std::uint8_t* pairs = taps.units;
+    for (std::size_t x = 0; x < width; x += kBlockOutputs) {
         __m256i blocks[4];
         for (std::size_t j = 0; j < 4; ++j) {
             __m256i sums[4][1];
             for (std::size_t i = 0; i < 4; ++i) {
                 const std::uint8_t* columns = strip + kStripRows * static_cast<std::size_t>(taps.first[x + 4 * j + i]);
                 filter<kPairs>(
-                    pairs, taps.pair_count,
+                    pairs, taps.unit_count,
                     [&](std::int32_t p, __m256i(&words)[1]) noexcept {
                         const auto* pair = reinterpret_cast<const __m128i*>(columns) + p;
                         words[0] = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128(pair)), by_row);
@@ -193,92 +163,48 @@ void filter_row(const std::uint8_t* rows, std::size_t row_stride_bytes, const st
 // The number of pairs that a filter is unrolled for; 0 is the filter for any number.
 constexpr std::int32_t unrolled(std::int32_t pair_count) noexcept { return pair_count <= 4 ? pair_count : 0; }
 
-void filter_strip(const std::uint8_t* strip, const PackedTaps& taps, std::size_t width,
-                  const StripRows& output) noexcept {
+void filter_strip(const std::uint8_t* strip, const Taps& taps, std::size_t width, const StripRows& output) noexcept {
     constexpr decltype(&filter_strip<0>) kFilters[] = {filter_strip<0>, filter_strip<1>, filter_strip<2>,
                                                        filter_strip<3>, filter_strip<4>};
-    kFilters[unrolled(taps.pair_count)](strip, taps, width, output);
+    kFilters[unrolled(taps.unit_count)](strip, taps, width, output);
 }
 
 // `rows` are the rows that row y's taps weigh; rows after the last may be read to the end of a pair.
-void filter_rows(const std::uint8_t* rows, std::size_t row_stride_bytes, const PackedTaps& taps, std::size_t y,
+void filter_rows(const std::uint8_t* rows, std::size_t row_stride_bytes, const Taps& taps, std::size_t y,
                  std::size_t width, std::uint8_t* output) noexcept {
     constexpr decltype(&filter_row<0>) kFilters[] = {filter_row<0>, filter_row<1>, filter_row<2>, filter_row<3>,
                                                      filter_row<4>};
-    kFilters[unrolled(taps.pair_count)](rows, row_stride_bytes, taps.pairs + y * taps.output_bytes(), taps.pair_count,
+    kFilters[unrolled(taps.unit_count)](rows, row_stride_bytes, taps.units + y * taps.output_bytes(), taps.unit_count,
                                         width, output);
 }
 
 // All that lies in the scratch memory, and the passes over it: see resize_frame.h.
-struct Workspace {
-    using Rows = StripRows;
-    static constexpr std::size_t kStrips = 1;
-
-    PackedTaps horizontal = {};
-    PackedTaps vertical = {};
-    std::uint8_t* rows = nullptr;  // between the passes
-    std::size_t row_stride_bytes = 0;
-    std::uint8_t* eight_rows = nullptr;  // results of the vertical filter where it runs first, before they are a strip
-    std::uint8_t* strips[kStrips] = {};
-    std::uint8_t* unused_row = nullptr;
-    std::uint8_t* finished_rows = nullptr;
-
-    Workspace(ImageSize source, const ResizeJob& job, ScratchCutter* scratch) noexcept {
-        finished_rows = scratch->take(kFinishedRows, padded_width(job.width));
-        const bool is_vertical_first = runs_vertical_first(job);
-        if (job.horizontal != nullptr) {
-            horizontal = take_taps(*job.horizontal, job.width, scratch);
-            const std::size_t source_columns = padded_width(source.width);
-            const std::size_t pair_columns = horizontal.columns();
-            strips[0] = scratch->take(source_columns > pair_columns ? source_columns : pair_columns, kStripRows);
-            unused_row = scratch->take(padded_width(job.width), 1);
-        }
-        if (job.vertical == nullptr) return;
-        vertical = take_taps(*job.vertical, job.height, scratch);
-        row_stride_bytes = padded_width(is_vertical_first || job.horizontal == nullptr ? source.width : job.width);
-        const std::size_t pair_rows = 2 * static_cast<std::size_t>(vertical.pair_count);
-        rows = scratch->take(most_strips(source.height) * kStripRows + pair_rows, row_stride_bytes);
-        if (is_vertical_first) eight_rows = scratch->take(kStripRows, row_stride_bytes);
-    }
+struct Workspace : RowsWorkspace<Taps> {
+    using RowsWorkspace::RowsWorkspace;
 
     void filter_strips(const std::uint8_t* const* from, std::size_t width, const Rows& output) const noexcept {
         filter_strip(*from, horizontal, width, output);
     }
 
     void filter_to_middle(const std::uint8_t* const* from, std::size_t index, std::size_t width) const noexcept {
-        Rows middle;
-        for (std::size_t r = 0; r < kStripRows; ++r)
-            middle.rows[r] = rows + (kStripRows * index + r) * row_stride_bytes;
-        filter_strip(*from, horizontal, width, middle);
+        filter_strip(*from, horizontal, width, middle_rows(index));
     }
 
     void copy_to_middle(const std::uint8_t* from, std::size_t index, std::size_t width) const noexcept {
-        strip_to_padded_rows(from, width, rows + kStripRows * index * row_stride_bytes, row_stride_bytes);
+        strip_to_padded_rows(from, width, middle_row(kStripRows * index), middle_width);
     }
 
     void filter_row(std::ptrdiff_t first_row, std::size_t y, std::size_t width, std::uint8_t* output) const noexcept {
-        const std::uint8_t* first = rows + static_cast<std::size_t>(vertical.first[y] - first_row) * row_stride_bytes;
-        filter_rows(first, row_stride_bytes, vertical, y, width, output);
+        filter_rows(rows_of(y, first_row), middle_width, vertical, y, width, output);
     }
 
     void filter_to_strips(std::ptrdiff_t first_row, std::size_t y, std::size_t width) const noexcept {
         for (std::size_t r = 0; r < kStripRows; ++r) {
-            filter_row(first_row, y + r, width, eight_rows + r * row_stride_bytes);
+            filter_row(first_row, y + r, width, eight_rows + r * middle_width);
         }
         for (std::size_t x = 0; x < width; x += kTransposedColumns) {
-            rows_to_columns(eight_rows + x, row_stride_bytes, strips[0] + kStripRows * x);
+            rows_to_columns(eight_rows + x, middle_width, strips[0] + kStripRows * x);
         }
-    }
-
-  private:
-    static PackedTaps take_taps(const AxisTaps& taps, std::int32_t outputs, ScratchCutter* scratch) noexcept {
-        PackedTaps packed = {};
-        packed.pair_count = (most_taps(taps, outputs) + 1) / 2;
-        const std::size_t padded = padded_to(static_cast<std::size_t>(outputs), kBlock);
-        packed.first = reinterpret_cast<std::int32_t*>(scratch->take(padded, sizeof(std::int32_t)));
-        packed.pairs = scratch->take(padded, packed.output_bytes());
-        scratch->take(1, kPackOverrun);
-        return packed;
     }
 };
 

@@ -1,5 +1,4 @@
 #include "kernels/float_rows_avx512.h"
-#include "kernels/resize_convert.h"
 #include "kernels/resize_frame.h"
 #include "kernels/target_region.h"
 
@@ -23,62 +22,35 @@ namespace {
 
 constexpr std::int32_t kDigitBias = 0x808080;
 constexpr std::int32_t kRoundingHalf = 1 << (kTapPrecisionBits - 1 - 16);  // in units of the highest digit
-constexpr std::size_t kQuadBytes = 16;
-constexpr std::size_t kBlock = 16;        // outputs that the horizontal filter makes together
-constexpr std::size_t kPairRows = 16;     // two strips
-constexpr std::size_t kGroupRows = 4;     // of the intermediate layout: [group][column][4 rows]
-constexpr std::size_t kPackOverrun = 64;  // bytes that packing writes after the last quad at most
+constexpr std::size_t kPairRows = 16;                                      // two strips
+constexpr std::size_t kGroupRows = 4;  // of the intermediate layout: [group][column][4 rows]
 
-struct PackedTaps {
-    std::int32_t* first;
-    std::uint8_t* digits;  // [output][quad_count][16]
-    std::int32_t quad_count;
-
-    std::size_t columns() const noexcept { return 4 * static_cast<std::size_t>(quad_count); }
-    std::size_t output_bytes() const noexcept { return static_cast<std::size_t>(quad_count) * kQuadBytes; }
+struct Quads {
+    static constexpr std::size_t kTaps = 4;
+    static constexpr std::size_t kBytes = 16;
+    static constexpr std::size_t kOverrun = 64;
 };
+using Taps = PackedTaps<Quads>;
 
-std::int32_t most_taps(const AxisTaps& taps, std::int32_t outputs) noexcept {
-    __m512i most = _mm512_setzero_si512();
-    for (std::int32_t i = 0; i < outputs; i += 16) {
-        const std::int32_t left = outputs - i;
-        const auto lanes = static_cast<__mmask16>(left >= 16 ? 0xFFFF : (1 << left) - 1);
-        most = _mm512_max_epi32(most, _mm512_maskz_loadu_epi32(lanes, taps.count + i));
-    }
-    return _mm512_reduce_max_epi32(most);
-}
-
-// Packs the coefficients of `outputs` outputs as digits, each output as whole quads that lie inside of [0, length): a
-// quad that would reach over the end starts earlier, with zeros. Outputs up to the next multiple of a block are zeros
-// at the last position.
-void pack_taps(const AxisTaps& taps, std::int32_t outputs, std::int32_t length, PackedTaps* packed) noexcept {
+void pack_taps(const AxisTaps& taps, std::int32_t outputs, std::int32_t length, Taps* packed) noexcept {
     const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     const __m512i bias = _mm512_set1_epi32(kDigitBias);
     const __m512i by_digit =
         _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
-    const std::int32_t last_start = length - 4 * packed->quad_count;
-    std::uint8_t* output = packed->digits;
-    for (std::int32_t i = 0; i < outputs; ++i) {
-        const std::int32_t first = taps.first[i] < last_start ? taps.first[i] : last_start;
-        const std::int32_t shift = taps.first[i] - first;
-        packed->first[i] = first;
-        const std::int32_t* coefficients =
-            taps.coefficients + static_cast<std::size_t>(i) * static_cast<std::size_t>(taps.stride);
-        const __m512i count = _mm512_set1_epi32(taps.count[i]);
-        for (std::int32_t q = 0; q < packed->quad_count; q += 4) {
-            const std::int32_t offset = 4 * q - shift;
-            const __mmask16 is_tap = _mm512_cmplt_epu32_mask(_mm512_add_epi32(lane, _mm512_set1_epi32(offset)), count);
-            const __m512i values = _mm512_maskz_loadu_epi32(is_tap, coefficients + offset);
-            const __m512i digits = _mm512_xor_si512(_mm512_add_epi32(values, bias), bias);
-            _mm512_storeu_si512(output + static_cast<std::size_t>(q) * kQuadBytes,
-                                _mm512_shuffle_epi8(digits, by_digit));
-        }
-        output += packed->output_bytes();
-    }
-    const std::size_t rest = padded_to(static_cast<std::size_t>(outputs), kBlock) - static_cast<std::size_t>(outputs);
-    std::memset(output, 0, rest * packed->output_bytes());
-    for (std::size_t i = 0; i < rest; ++i)
-        packed->first[static_cast<std::size_t>(outputs) + i] = packed->first[outputs - 1];
+    packed->pack(
+        taps, outputs, length,
+        [&](const std::int32_t* coefficients, std::int32_t shift, std::int32_t count, std::uint8_t* units) noexcept {
+            const __m512i limit = _mm512_set1_epi32(count);
+            for (std::int32_t q = 0; q < packed->unit_count; q += 4) {
+                const std::int32_t offset = 4 * q - shift;
+                const __m512i tap = _mm512_add_epi32(lane, _mm512_set1_epi32(offset));
+                const __mmask16 is_tap = _mm512_cmplt_epu32_mask(tap, limit);
+                const __m512i values = _mm512_maskz_loadu_epi32(is_tap, coefficients + offset);
+                const __m512i digits = _mm512_xor_si512(_mm512_add_epi32(values, bias), bias);
+                _mm512_storeu_si512(units + static_cast<std::size_t>(q) * Quads::kBytes,
+                                    _mm512_shuffle_epi8(digits, by_digit));
+            }
+        });
 }
 
 inline __m512i digit(const std::uint8_t* quad, int index) noexcept {
@@ -95,7 +67,7 @@ inline __m512i filter(const std::uint8_t* digits, std::int32_t quad_count, Pixel
     if constexpr (kQuads == 0) {
         __m512i middle = _mm512_setzero_si512();
         __m512i low = _mm512_setzero_si512();
-        for (std::int32_t q = 0; q < quad_count; ++q, digits += kQuadBytes) {
+        for (std::int32_t q = 0; q < quad_count; ++q, digits += Quads::kBytes) {
             const __m512i four = pixels(q);
             high = _mm512_dpbusd_epi32(high, four, digit(digits, 2));
             middle = _mm512_dpbusd_epi32(middle, four, digit(digits, 1));
@@ -178,19 +150,19 @@ constexpr std::int32_t unrolled(std::int32_t quad_count) noexcept { return quad_
 
 // Filters two strips, 16 rows, each from its first column on, horizontally.
 template <int kQuads, typename Writer>
-void filter_strip_pair(const std::uint8_t* upper, const std::uint8_t* lower, const PackedTaps& taps, std::size_t width,
+void filter_strip_pair(const std::uint8_t* upper, const std::uint8_t* lower, const Taps& taps, std::size_t width,
                        const Writer& writer) noexcept {
     alignas(64) std::uint8_t gather[64];  // byte t of result r is pixel r of column t
     for (int i = 0; i < 64; ++i) gather[i] = static_cast<std::uint8_t>(i / 32 * 32 + i % 4 * 8 + i % 32 / 4);
     const __m512i by_row = _mm512_load_si512(gather);
-    const std::uint8_t* digits = taps.digits;
-    for (std::size_t x = 0; x < width; x += kBlock) {
+    const std::uint8_t* digits = taps.units;
+    for (std::size_t x = 0; x < width; x += kBlockOutputs) {
         __m512i blocks[4];
         for (std::size_t j = 0; j < 4; ++j) {
             __m512i sums[4];
             for (std::size_t i = 0; i < 4; ++i) {
                 const std::size_t offset = kStripRows * static_cast<std::size_t>(taps.first[x + 4 * j + i]);
-                sums[i] = filter<kQuads>(digits, taps.quad_count, [&](int q) noexcept {
+                sums[i] = filter<kQuads>(digits, taps.unit_count, [&](int q) noexcept {
                     const std::size_t at = offset + 32 * static_cast<std::size_t>(q);
                     const __m256i above = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(upper + at));
                     const __m256i below = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(lower + at));
@@ -205,12 +177,12 @@ void filter_strip_pair(const std::uint8_t* upper, const std::uint8_t* lower, con
 }
 
 template <typename Writer>
-void filter_strip_pair(const std::uint8_t* upper, const std::uint8_t* lower, const PackedTaps& taps, std::size_t width,
+void filter_strip_pair(const std::uint8_t* upper, const std::uint8_t* lower, const Taps& taps, std::size_t width,
                        const Writer& writer) noexcept {
     constexpr decltype(&filter_strip_pair<0, Writer>) kFilters[] = {
         filter_strip_pair<0, Writer>, filter_strip_pair<1, Writer>, filter_strip_pair<2, Writer>,
         filter_strip_pair<3, Writer>};
-    kFilters[unrolled(taps.quad_count)](upper, lower, taps, width, writer);
+    kFilters[unrolled(taps.unit_count)](upper, lower, taps, width, writer);
 }
 
 // Rows of one plane in groups of four: dword x of a group is column x.
@@ -268,22 +240,22 @@ void filter_row(const RowWindow& window, const std::uint8_t* digits, std::int32_
     if (x < columns) filter_row_block<kQuads, 2>(window, digits, quad_count, x, output);
 }
 
-void filter_windows(const Groups& groups, const PackedTaps& taps, std::size_t y, std::size_t columns,
+void filter_windows(const Groups& groups, const Taps& taps, std::size_t y, std::size_t columns,
                     std::uint8_t* output) noexcept {
     constexpr decltype(&filter_row<0>) kFilters[] = {filter_row<0>, filter_row<1>, filter_row<2>, filter_row<3>};
-    kFilters[unrolled(taps.quad_count)]({groups, taps.first[y]}, taps.digits + y * taps.output_bytes(), taps.quad_count,
+    kFilters[unrolled(taps.unit_count)]({groups, taps.first[y]}, taps.units + y * taps.output_bytes(), taps.unit_count,
                                         columns, output);
 }
 
 // Four output rows of 16 columns; in lane k, four rows of column 4k, then of column 4k + 1 and so on.
 template <int kQuads>
-inline __m512i filter_four_rows(const RowWindow* windows, const std::uint8_t* digits, const PackedTaps& taps,
+inline __m512i filter_four_rows(const RowWindow* windows, const std::uint8_t* digits, const Taps& taps,
                                 std::size_t x) noexcept {
     const __m512i by_column =
         _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
     __m512i sums[4];
     for (std::size_t r = 0; r < 4; ++r) {
-        sums[r] = filter<kQuads>(digits + r * taps.output_bytes(), taps.quad_count,
+        sums[r] = filter<kQuads>(digits + r * taps.output_bytes(), taps.unit_count,
                                  [&](int q) noexcept { return windows[r].load(q, x); });
     }
     return _mm512_shuffle_epi8(clip_to_bytes(sums[0], sums[1], sums[2], sums[3]), by_column);
@@ -291,12 +263,12 @@ inline __m512i filter_four_rows(const RowWindow* windows, const std::uint8_t* di
 
 // Makes eight output rows from row y on, as a strip.
 template <int kQuads>
-void filter_rows_to_strip(const Groups& groups, const PackedTaps& taps, std::size_t y, std::size_t columns,
+void filter_rows_to_strip(const Groups& groups, const Taps& taps, std::size_t y, std::size_t columns,
                           std::uint8_t* strip) noexcept {
     const RowWindow windows[8] = {{groups, taps.first[y]},     {groups, taps.first[y + 1]}, {groups, taps.first[y + 2]},
                                   {groups, taps.first[y + 3]}, {groups, taps.first[y + 4]}, {groups, taps.first[y + 5]},
                                   {groups, taps.first[y + 6]}, {groups, taps.first[y + 7]}};
-    const std::uint8_t* digits = taps.digits + y * taps.output_bytes();
+    const std::uint8_t* digits = taps.units + y * taps.output_bytes();
     const __m512i low_columns = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
     const __m512i high_columns = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
     for (std::size_t x = 0; x < columns; x += 16) {
@@ -309,11 +281,11 @@ void filter_rows_to_strip(const Groups& groups, const PackedTaps& taps, std::siz
     }
 }
 
-void filter_rows_to_strip(const Groups& groups, const PackedTaps& taps, std::size_t y, std::size_t columns,
+void filter_rows_to_strip(const Groups& groups, const Taps& taps, std::size_t y, std::size_t columns,
                           std::uint8_t* strip) noexcept {
     constexpr decltype(&filter_rows_to_strip<0>) kFilters[] = {filter_rows_to_strip<0>, filter_rows_to_strip<1>,
                                                                filter_rows_to_strip<2>, filter_rows_to_strip<3>};
-    kFilters[unrolled(taps.quad_count)](groups, taps, y, columns, strip);
+    kFilters[unrolled(taps.unit_count)](groups, taps, y, columns, strip);
 }
 
 // Turns a strip of `width` columns into two groups, without reading columns after the window.
@@ -332,36 +304,18 @@ void strip_to_groups(const std::uint8_t* strip, std::size_t width, std::uint8_t*
 }
 
 // All that lies in the scratch memory, and the passes over it: see resize_frame.h.
-struct Workspace {
+struct Workspace : SharedWorkspace<Taps, 2> {
     using Rows = RowWriter;
-    static constexpr std::size_t kStrips = 2;
 
-    PackedTaps horizontal = {};
-    PackedTaps vertical = {};
     std::uint8_t* groups = nullptr;  // the rows between the passes
     std::size_t group_stride_bytes = 0;
-    std::uint8_t* strips[kStrips] = {};
-    std::uint8_t* unused_row = nullptr;
-    std::uint8_t* finished_rows = nullptr;
 
-    Workspace(ImageSize source, const ResizeJob& job, ScratchCutter* scratch) noexcept {
-        finished_rows = scratch->take(kFinishedRows, padded_width(job.width));
-        const bool is_vertical_first = runs_vertical_first(job);
-        const std::size_t source_columns = padded_to(static_cast<std::size_t>(source.width), kBlock);
-        if (job.horizontal != nullptr) {
-            horizontal = take_taps(*job.horizontal, job.width, scratch);
-            const std::size_t quad_columns = horizontal.columns();
-            const std::size_t strip_columns = source_columns > quad_columns ? source_columns : quad_columns;
-            for (std::uint8_t*& strip : strips) strip = scratch->take(strip_columns, kStripRows);
-            unused_row = scratch->take(padded_width(job.width), 1);
-        }
+    Workspace(ImageSize source, const ResizeJob& job, ScratchCutter* scratch) noexcept
+        : SharedWorkspace(source, job, scratch), group_stride_bytes(kGroupRows * middle_width) {
         if (job.vertical == nullptr) return;
-        vertical = take_taps(*job.vertical, job.height, scratch);
-        const bool is_source_wide = is_vertical_first || job.horizontal == nullptr;
-        group_stride_bytes = kGroupRows * padded_width(is_source_wide ? source.width : job.width);
         // Strips come in pairs, and windows reach over the last row by less than a quad and the group that follows.
         const std::size_t group_count = (most_strips(source.height) + 1) * kStripRows / kGroupRows +
-                                        static_cast<std::size_t>(vertical.quad_count) + 1;
+                                        static_cast<std::size_t>(vertical.unit_count) + 1;
         groups = scratch->take(group_count, group_stride_bytes);
     }
 
@@ -388,17 +342,6 @@ struct Workspace {
         for (std::size_t half = 0; half < kStrips; ++half) {
             filter_rows_to_strip(middle, vertical, y + kStripRows * half, width, strips[half]);
         }
-    }
-
-  private:
-    static PackedTaps take_taps(const AxisTaps& taps, std::int32_t outputs, ScratchCutter* scratch) noexcept {
-        PackedTaps packed = {};
-        packed.quad_count = (most_taps(taps, outputs) + 3) / 4;
-        const std::size_t padded = padded_to(static_cast<std::size_t>(outputs), kBlock);
-        packed.first = reinterpret_cast<std::int32_t*>(scratch->take(padded, sizeof(std::int32_t)));
-        packed.digits = scratch->take(padded, packed.output_bytes());
-        scratch->take(1, kPackOverrun);
-        return packed;
     }
 };
 

@@ -72,23 +72,125 @@ class ScratchCutter {
     bool has_overflowed_ = false;
 };
 
-// The vector kernels share the code around their passes. Each brings these parts, in its unnamed namespace:
+// The kernels share the code around their passes. Each brings these parts, in its unnamed namespace:
 // - pack_taps(taps, outputs, length, packed) writes the taps of an axis in the kernel's form.
-// - Workspace(size of the window, job, cutter) cuts the scratch memory. Its members:
-//   - kStrips: how many strips the horizontal filter takes at once; Rows: pointers to that many rows, 8 a strip;
-//   - horizontal, vertical: the packed taps; horizontal.columns() is the least number of source columns they read;
-//   - strips: kStrips strips, for windows narrower than that and for the vertical filter when it runs first;
-//   - finished_rows: room for kFinishedRows rows of the result; unused_row: takes rows that are no part of the result;
+// - Workspace(size of the window, job, cutter), a SharedWorkspace, cuts the scratch memory. Its own members:
+//   - Rows: pointers to the rows of kStrips strips, 8 a strip;
 //   - filter_strips(strips, width, rows): the horizontal filter, kStrips strips to rows;
 //   - filter_to_middle(strips, index, width) and copy_to_middle(strip, index, width): fill the rows between the passes
 //     from strip `index` on, filtered and as they are;
 //   - filter_row(first_row, y, width, output): the vertical filter, one row; the rows between the passes start with the
 //     window's row `first_row`, which is negative if a strip begins above the window;
-//   - filter_to_strips(first_row, y, width): the vertical filter, rows from y on to `strips`.
+//   - filter_to_strips(first_row, y, width): the vertical filter, rows from y on to `strips`. Rows after the last one
+//     may have any values.
 // An Output returns from row(plane, y) where row y of the result is to be written; finish(plane, begin, end) tells it
 // that rows [begin, end) are written. At most kFinishedRows rows are written between two calls of finish.
 
 constexpr std::size_t kFinishedRows = 16;
+
+// Vector kernels make this many outputs of an axis together.
+constexpr std::size_t kBlockOutputs = 16;
+
+// The taps of an axis in the form of a vector kernel: each output has `unit_count` units of Form::kTaps taps, which
+// take Form::kBytes. Packing writes at most Form::kOverrun bytes after the last unit.
+template <typename Form>
+struct PackedTaps {
+    std::int32_t* first = nullptr;
+    std::uint8_t* units = nullptr;  // [output][unit_count][Form::kBytes]
+    std::int32_t unit_count = 0;
+
+    std::size_t columns() const noexcept { return Form::kTaps * static_cast<std::size_t>(unit_count); }
+    std::size_t output_bytes() const noexcept { return Form::kBytes * static_cast<std::size_t>(unit_count); }
+
+    // Makes room for the taps of `outputs` outputs, in whole blocks.
+    void take(const AxisTaps& taps, std::int32_t outputs, ScratchCutter* scratch) noexcept {
+        std::int32_t most = 0;
+        for (std::int32_t i = 0; i < outputs; ++i) most = taps.count[i] > most ? taps.count[i] : most;
+        unit_count = static_cast<std::int32_t>((static_cast<std::size_t>(most) + Form::kTaps - 1) / Form::kTaps);
+        const std::size_t padded = padded_to(static_cast<std::size_t>(outputs), kBlockOutputs);
+        first = reinterpret_cast<std::int32_t*>(scratch->take(padded, sizeof(std::int32_t)));
+        units = scratch->take(padded, output_bytes());
+        scratch->take(1, Form::kOverrun);
+    }
+
+    // Packs the taps so that the units of an output lie inside of [0, length): a unit that would reach over the end
+    // starts earlier, with zeros. pack_units(coefficients, shift, count, units) packs `count` coefficients after
+    // `shift` zeros. Outputs up to the next multiple of a block are zeros at the last position.
+    template <typename PackUnits>
+    void pack(const AxisTaps& taps, std::int32_t outputs, std::int32_t length, PackUnits pack_units) noexcept {
+        const std::int32_t last_start = length - static_cast<std::int32_t>(columns());
+        std::uint8_t* output = units;
+        for (std::int32_t i = 0; i < outputs; ++i) {
+            first[i] = taps.first[i] < last_start ? taps.first[i] : last_start;
+            pack_units(taps.coefficients + static_cast<std::size_t>(i) * static_cast<std::size_t>(taps.stride),
+                       taps.first[i] - first[i], taps.count[i], output);
+            output += output_bytes();
+        }
+        const auto count = static_cast<std::size_t>(outputs);
+        const std::size_t padded = padded_to(count, kBlockOutputs);
+        std::memset(output, 0, (padded - count) * output_bytes());
+        for (std::size_t i = count; i < padded; ++i) first[i] = first[count - 1];
+    }
+};
+
+// The parts of the scratch memory that all kernels have.
+template <typename Taps, std::size_t kStripsAtOnce>
+struct SharedWorkspace {
+    static constexpr std::size_t kStrips = kStripsAtOnce;  // that the horizontal filter takes at once
+
+    Taps horizontal;  // horizontal.columns() is the least number of source columns that it reads
+    Taps vertical;
+    std::size_t middle_width = 0;           // of the rows between the passes, padded
+    std::uint8_t* strips[kStrips] = {};     // for windows narrower than that, and if the vertical filter runs first
+    std::uint8_t* unused_row = nullptr;     // takes rows that are no part of the result
+    std::uint8_t* finished_rows = nullptr;  // room for kFinishedRows rows of the result
+
+    SharedWorkspace(ImageSize source, const ResizeJob& job, ScratchCutter* scratch) noexcept {
+        finished_rows = scratch->take(kFinishedRows, padded_width(job.width));
+        if (job.horizontal != nullptr) {
+            horizontal.take(*job.horizontal, job.width, scratch);
+            const std::size_t columns = std::max(padded_width(source.width), horizontal.columns());
+            for (std::uint8_t*& strip : strips) strip = scratch->take(columns, kStripRows);
+            unused_row = scratch->take(padded_width(job.width), 1);
+        }
+        if (job.vertical == nullptr) return;
+        vertical.take(*job.vertical, job.height, scratch);
+        const bool is_source_wide = runs_vertical_first(job) || job.horizontal == nullptr;
+        middle_width = padded_width(is_source_wide ? source.width : job.width);
+    }
+};
+
+struct StripRows {
+    std::uint8_t* rows[kStripRows];
+};
+
+// The workspace of a kernel whose rows between the passes are plain ones.
+template <typename Taps>
+struct RowsWorkspace : SharedWorkspace<Taps, 1> {
+    using Rows = StripRows;
+
+    std::uint8_t* middle = nullptr;
+    std::uint8_t* eight_rows = nullptr;  // results of the vertical filter if it runs first, before they are a strip
+
+    RowsWorkspace(ImageSize source, const ResizeJob& job, ScratchCutter* scratch) noexcept
+        : SharedWorkspace<Taps, 1>(source, job, scratch) {
+        if (job.vertical == nullptr) return;
+        const std::size_t rows = most_strips(source.height) * kStripRows + this->vertical.columns();
+        middle = scratch->take(rows, this->middle_width);
+        if (runs_vertical_first(job)) eight_rows = scratch->take(kStripRows, this->middle_width);
+    }
+
+    std::uint8_t* middle_row(std::size_t row) const noexcept { return middle + row * this->middle_width; }
+    Rows middle_rows(std::size_t strip) const noexcept {
+        Rows rows;
+        for (std::size_t r = 0; r < kStripRows; ++r) rows.rows[r] = middle_row(kStripRows * strip + r);
+        return rows;
+    }
+    // The first of the rows that the taps of output y weigh.
+    const std::uint8_t* rows_of(std::size_t y, std::ptrdiff_t first_row) const noexcept {
+        return middle_row(static_cast<std::size_t>(this->vertical.first[y] - first_row));
+    }
+};
 
 // Rows that stay where they are written.
 struct PlainRows {

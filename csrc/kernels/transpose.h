@@ -42,4 +42,15 @@ inline void transpose_rows_to_columns(const std::uint8_t* rows, std::size_t row_
     std::memcpy(strip, words, sizeof words);
 }
 
+// Turns `width` columns of a strip into eight rows, in blocks of eight bytes. No column after the last one is read.
+inline void strip_to_rows(const std::uint8_t* strip, std::size_t width, std::uint8_t* rows,
+                          std::size_t row_stride_bytes) noexcept {
+    std::size_t x = 0;
+    for (; x + 8 <= width; x += 8) transpose_columns_to_rows(strip + 8 * x, rows + x, row_stride_bytes);
+    if (x == width) return;
+    std::uint8_t last[64] = {};
+    std::memcpy(last, strip + 8 * x, 8 * (width - x));
+    transpose_columns_to_rows(last, rows + x, row_stride_bytes);
+}
+
 }  // namespace fastload

@@ -92,17 +92,6 @@ void check_convert(const StripImageView& source, ConvertJob job, const std::vect
     });
 }
 
-// The results of torchvision's ToTensor and Normalize for every value.
-std::vector<float> normalized_table(const float (&means)[3], const float (&stds)[3]) {
-    std::vector<float> table;
-    for (int channel = 0; channel < 3; ++channel) {
-        for (int value = 0; value < 256; ++value) {
-            table.push_back((static_cast<float>(value) / 255.0F - means[channel]) / stds[channel]);
-        }
-    }
-    return table;
-}
-
 // 256 columns of 8 rows: in each plane and row every byte.
 class EveryByte {
   public:

@@ -6,7 +6,7 @@
 #include "engine/sample/native_sample_worker.h"
 #include "engine/sample/sample_decoder.h"
 #include "image/plan/pixel_record.h"
-#include "image/steps/random_crop.h"
+#include "image/steps/crop.h"
 #include "image/steps/random_resized_crop.h"
 #include "image/steps/resize.h"
 #include "kernels/dispatch.h"

@@ -3,7 +3,7 @@
 #include "check.h"
 #include "hooked_calls.h"
 #include "image/plan/pixel_record.h"
-#include "image/steps/random_crop.h"
+#include "image/steps/crop.h"
 #include "image/steps/random_resized_crop.h"
 #include "image/steps/resize.h"
 #include "io/arena_index.h"

@@ -1,4 +1,4 @@
-#include "kernels/resize_convert.h"
+#include "kernels/resize.h"
 
 #include "base/aligned_buffer.h"
 #include "check.h"
@@ -15,15 +15,10 @@ using namespace testing;
 
 // The usual normalisation: its table, and the formula that gives the same bits.
 struct Elements {
-    std::vector<float> table;
+    std::vector<float> table = normalized_table({0.485F, 0.456F, 0.406F}, {0.229F, 0.224F, 0.225F});
     Normalizations formula;
 
     Elements() {
-        const float means[] = {0.485F, 0.456F, 0.406F};
-        const float stds[] = {0.229F, 0.224F, 0.225F};
-        for (int i = 0; i < 768; ++i) {
-            table.push_back((static_cast<float>(i % 256) / 255.0F - means[i / 256]) / stds[i / 256]);
-        }
         const auto found = find_normalizations(table.data());
         CHECK(found.has_value());
         if (found.has_value()) formula = *found;

@@ -55,6 +55,17 @@ inline std::vector<std::uint8_t> pixels_of(const StripImageView& view) {
     return pixels;
 }
 
+// The results of torchvision's ToTensor and Normalize for every value.
+inline std::vector<float> normalized_table(const float (&means)[3], const float (&stds)[3]) {
+    std::vector<float> table;
+    for (int channel = 0; channel < 3; ++channel) {
+        for (int value = 0; value < 256; ++value) {
+            table.push_back((static_cast<float>(value) / 255.0F - means[channel]) / stds[channel]);
+        }
+    }
+    return table;
+}
+
 // Three planes of rows for results, with the stride that resize kernels require.
 class PlanarImage {
   public:

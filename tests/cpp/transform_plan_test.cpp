@@ -6,11 +6,9 @@
 #include "check.h"
 #include "image/plan/normalization.h"
 #include "image/plan/pixel_record.h"
-#include "image/plan/python_round.h"
 #include "image/plan/transform_executor.h"
 #include "image/plan/working_image.h"
 #include "image/steps/affine.h"
-#include "image/steps/apply_op.h"
 #include "image/steps/crop.h"
 #include "image/steps/hue.h"
 #include "image/steps/pad.h"
@@ -161,12 +159,6 @@ TEST_CASE(plan_refuses_arguments_with_a_sentence) {
     check_mentions(problem_at_fixed_size({crop(5, 5), placed(apply)}), "steps[1]: steps[1]: factor must be");
     check_mentions(problem_at_fixed_size({resize(5, 5)}, {4, false, {}}),
                    "element_size must be 1 where there is no table, got 4");
-}
-
-TEST_CASE(round_half_even_is_python_round) {
-    constexpr double kRounded[][2] = {{0.5, 0.0},    {1.5, 2.0},  {2.5, 2.0},  {2.4999, 2.0},
-                                      {2.5001, 3.0}, {-0.5, 0.0}, {-1.5, -2.0}};
-    for (const auto& [value, rounded] : kRounded) CHECK_EQUAL(round_half_even(value), rounded);
 }
 
 // Expected values from torchvision 0.28's _compute_resized_output_size.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import collections
 import hashlib
+import itertools
 import os
 import random
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -66,17 +67,12 @@ def test_every_ordinary_baseline_photo_is_decoded_natively() -> None:
         assert status == "ok" or "s410" in row.tags, (row.path, status)
 
 
-def writer_variants(width: int, height: int) -> Iterator[tuple[int, bool]]:
-    """Yields (restart interval, is interleaved)."""
-    return ((interval, together) for interval in (0, 1, 7) for together in (True, False))
-
-
 @pytest.mark.parametrize("name", SAMPLINGS)
 def test_regions_equal_the_crop_for_a_thousand_regions(name: str) -> None:
     rng = random.Random(name)
     numbers = np.random.default_rng(len(name) + sum(map(ord, name)))
     factors = SAMPLINGS[name]
-    for interval, is_interleaved in writer_variants(101, 75):
+    for interval, is_interleaved in itertools.product((0, 1, 7), (True, False)):
         file = jpeg_writer.random_file(numbers, (rng.randint(60, 131), rng.randint(40, 99)), factors)
         file.restart_interval = interval
         file.scans = None if is_interleaved else [[i] for i in range(len(factors))]

@@ -52,6 +52,12 @@ def noisy_pixels(rng: np.random.Generator, width: int, height: int) -> Pixels:
     return np.where(rng.random((height, width, 1)) < 0.3, noise, smooth).astype(np.uint8)
 
 
+def progressive(pixels: Pixels, subsampling: str, quality: int, **restart: int) -> bytes:
+    if subsampling == "gray":
+        return written_by_pillow(pixels[..., 0], quality=quality, progressive=True, **restart)
+    return written_by_pillow(pixels, quality=quality, progressive=True, subsampling=subsampling, **restart)
+
+
 # ---- files of encoders ----------------------------------------------------------------------------------------------
 
 
@@ -79,11 +85,7 @@ def test_files_pillow_wrote_equal_pillow(subsampling: str, restart: dict[str, in
     for quality in (1, 10, 40, 75, 90, 98, 100):
         width, height = rng.randint(1, 150), rng.randint(1, 150)
         pixels = noisy_pixels(numbers, width, height)
-        if subsampling == "gray":
-            data = written_by_pillow(pixels[..., 0], quality=quality, progressive=True, **restart)
-        else:
-            data = written_by_pillow(pixels, quality=quality, progressive=True, subsampling=subsampling, **restart)
-        assert_equals_pillow(data, rng, 20)
+        assert_equals_pillow(progressive(pixels, subsampling, quality, **restart), rng, 20)
 
 
 @pytest.mark.parametrize("subsampling", ["4:4:4", "4:2:2", "4:2:0", "gray"])
@@ -92,11 +94,7 @@ def test_sizes_from_one_pixel_on_equal_pillow(subsampling: str) -> None:
     numbers = np.random.default_rng(4)
     for width in range(1, 36):
         pixels = noisy_pixels(numbers, width, rng.randint(1, 35))
-        if subsampling == "gray":
-            data = written_by_pillow(pixels[..., 0], quality=85, progressive=True)
-        else:
-            data = written_by_pillow(pixels, quality=85, progressive=True, subsampling=subsampling)
-        assert_equals_pillow(data, rng, 4)
+        assert_equals_pillow(progressive(pixels, subsampling, 85), rng, 4)
 
 
 def test_rgb_without_a_color_transform_equals_pillow() -> None:

@@ -14,10 +14,12 @@ import torch
 import torchvision_shim  # noqa: F401
 from lowered_transforms import lowered, lowered_step
 from native_steps import (
+    RAMP,
     Step,
     always,
     apply,
     check_drawn,
+    layout_of,
     log_of,
     make_placed_plan,
     make_plan,
@@ -27,18 +29,12 @@ from native_steps import (
     recorded_op,
     run_steps,
     state_after,
+    tensor_bytes,
 )
-from PIL import Image
 from recipes import MEAN, STD, apply_steps, erase_boxes
-from torchvision.transforms import InterpolationMode, v2
+from torchvision.transforms import InterpolationMode, autoaugment, v2
 from torchvision.transforms import functional as F
 from torchvision.transforms import transforms as v1
-from torchvision.transforms.autoaugment import (
-    AutoAugment,
-    AutoAugmentPolicy,
-    RandAugment,
-    TrivialAugmentWide,
-)
 
 from fastload import _core
 
@@ -239,35 +235,25 @@ def policy_step(transform: Any, size: tuple[int, int]) -> Step:
     return lowered(v1.Compose([v1.CenterCrop((height, width)), transform])).steps[-1][1]
 
 
-@both_versions
-@pytest.mark.parametrize("arguments", [{}, {"num_ops": 5, "magnitude": 20}, {"num_ops": 0}])
-def test_rand_augment_equals_torchvision(version: str, arguments: dict[str, int]) -> None:
-    transform = (RandAugment if version == "v1" else v2.RandAugment)(**arguments)
-    for size in SIZES:
-        check([policy_step(transform, size)], transform, [size], seeds=150)
+POLICIES: list[tuple[str, dict[str, Any], int]] = [
+    ("RandAugment", {}, 150),
+    ("RandAugment", {"num_ops": 5, "magnitude": 20}, 150),
+    ("RandAugment", {"num_ops": 0}, 150),
+    ("TrivialAugmentWide", {}, 400),
+    *(("AutoAugment", {"policy": policy}, 200) for policy in autoaugment.AutoAugmentPolicy),
+]
 
 
 @both_versions
-def test_trivial_augment_equals_torchvision(version: str) -> None:
-    transform = TrivialAugmentWide() if version == "v1" else v2.TrivialAugmentWide()
+@pytest.mark.parametrize(("name", "arguments", "seeds"), POLICIES)
+def test_policies_equal_torchvision(version: str, name: str, arguments: dict[str, Any], seeds: int) -> None:
+    transform = getattr(autoaugment if version == "v1" else v2, name)(**arguments)
     for size in SIZES:
-        results = check([policy_step(transform, size)], transform, [size], seeds=400)
-        assert len(results) > 150
-
-
-@both_versions
-@pytest.mark.parametrize("policy", list(AutoAugmentPolicy))
-def test_auto_augment_equals_torchvision(version: str, policy: AutoAugmentPolicy) -> None:
-    transform = (AutoAugment if version == "v1" else v2.AutoAugment)(policy)
-    for size in SIZES:
-        check([policy_step(transform, size)], transform, [size], seeds=200)
+        results = check([policy_step(transform, size)], transform, [size], seeds=seeds)
+        assert name != "TrivialAugmentWide" or len(results) > 150
 
 
 # Random erasing: on the finished elements.
-
-
-def tensor_bytes(tensor: torch.Tensor) -> bytes:
-    return bytes(tensor.contiguous().view(torch.uint8).numpy().tobytes())
 
 
 TAILS: dict[str, list[Any]] = {
@@ -279,8 +265,7 @@ TAILS: dict[str, list[Any]] = {
 
 
 def erasing_plan(transform: Any, tail: Callable[[Any], torch.Tensor], channels_last: bool) -> Any:
-    ramp = np.repeat(np.arange(256, dtype=np.uint8)[None, :, None], 3, axis=2)
-    values = tail(Image.fromarray(ramp))
+    values = tail(RAMP)
     value = transform.value if isinstance(transform.value, (list, tuple)) else [transform.value]
     color = torch.tensor([float(number) for number in value]).expand(3).to(values.dtype)
     step = _core.RandomErasing(
@@ -290,10 +275,7 @@ def erasing_plan(transform: Any, tail: Callable[[Any], torch.Tensor], channels_l
         log_ratio=log_of(transform.ratio),
         value=tensor_bytes(color),
     )
-    table = None if values.dtype == torch.uint8 else tensor_bytes(values)
-    return make_plan(
-        [horizontal_flip(0.5), step], element_size=values.element_size(), table=table, channels_last=channels_last
-    )
+    return make_plan([horizontal_flip(0.5), step], **layout_of(tail), channels_last=channels_last)
 
 
 @both_versions
@@ -362,7 +344,7 @@ def test_a_whole_recipe_equals_torchvision() -> None:
 
 def test_counter_draws_give_each_sample_its_own_choices_and_reports_replay_them() -> None:
     steps, _ = usual_recipe()
-    steps = [*steps, (6, policy_step(TrivialAugmentWide(), (32, 32)))]
+    steps = [*steps, (6, policy_step(autoaugment.TrivialAugmentWide(), (32, 32)))]
     plan = make_placed_plan(steps, allow_variable_size=False)
     image = noise(90, 60)
     results = []

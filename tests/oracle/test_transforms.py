@@ -10,7 +10,7 @@ import numpy as np
 import PIL
 import pytest
 import torch
-from native_steps import Step, apply, random_resized_crop
+from native_steps import RAMP, Step, apply, layout_of, noise, random_resized_crop, tensor_bytes
 from PIL import Image
 from recipes import MEAN, STD, apply_steps
 from torchvision import transforms as tv
@@ -51,11 +51,6 @@ def uint8_plan(steps: list[Step], **changes: Any) -> _core.TransformPlan:
     layout: dict[str, Any] = {"element_size": 1, "channels_last": False, "table": None}
     order = resize_order(PIL.__version__)
     return _core.TransformPlan(list(enumerate(steps)), **layout | {"resize_order": order} | changes)
-
-
-def random_image(width: int, height: int, seed: int = 5) -> Image.Image:
-    rng = np.random.default_rng(seed)
-    return Image.fromarray(rng.integers(0, 256, (height, width, 3), dtype=np.uint8))
 
 
 @pytest.fixture(params=_core.available_kernel_tables().split(", "))
@@ -120,20 +115,20 @@ def test_fixed_geometry_equals_torchvision(
     size: tuple[int, int],
     interpolation: str,
 ) -> None:
-    image = random_image(*size)
+    image = noise(*size)
     expected = tv.Compose(reference(MODES[interpolation]))(image)
     assert run_native(uint8_plan(steps(interpolation)), image) == chw_bytes(expected)
 
 
 def test_a_thin_image_may_grow_beyond_the_limits_of_files() -> None:
     for size in [(300, 1), (1, 300)]:
-        image = random_image(*size)
+        image = noise(*size)
         expected = tv.Compose([tv.Resize(256), tv.CenterCrop(224)])(image)
         assert run_native(uint8_plan([shorter_side(256), center_crop(224, 224)]), image) == chw_bytes(expected)
 
 
 def test_a_side_that_comes_out_as_zero_is_refused_by_both() -> None:
-    image = random_image(1000, 10)
+    image = noise(1000, 10)
     with pytest.raises(ValueError, match="height and width must be > 0"):
         tv.Resize(5, max_size=8)(image)
     with pytest.raises(ValueError, match=r"a side of the resized image is not in 1\.\.1048576"):
@@ -143,7 +138,7 @@ def test_a_side_that_comes_out_as_zero_is_refused_by_both() -> None:
 @pytest.mark.usefixtures("each_kernel_table")
 @pytest.mark.parametrize("size", SIZES)
 def test_random_crops_and_flips_equal_torchvision_with_the_resolved_boxes(size: tuple[int, int]) -> None:
-    image = random_image(*size)
+    image = noise(*size)
     for interpolation in MODES:
         plan = uint8_plan([random_resized_crop(24, 20, interpolation=interpolation), flip(0.5)])
         flips = 0
@@ -167,24 +162,12 @@ TAILS: dict[str, list[Callable[[Any], Any]]] = {
 }
 
 
-def tensor_bytes(tensor: torch.Tensor) -> bytes:
-    return bytes(tensor.contiguous().view(torch.uint8).numpy().tobytes())
-
-
-def layout_of(tail: Callable[[Any], Any]) -> dict[str, Any]:
-    """Returns element size and table as lowering makes them: the user's own transforms on a ramp of all values."""
-    ramp = np.repeat(np.arange(256, dtype=np.uint8)[None, :, None], 3, axis=2)
-    values = tail(Image.fromarray(ramp))
-    table = None if values.dtype == torch.uint8 else tensor_bytes(values)
-    return {"element_size": values.element_size(), "table": table}
-
-
 @pytest.mark.usefixtures("each_kernel_table")
 @pytest.mark.parametrize("channels_last", [False, True])
 @pytest.mark.parametrize("tail_name", TAILS)
 def test_last_write_equals_torchvision(tail_name: str, channels_last: bool) -> None:
     tail = tv.Compose(TAILS[tail_name])
-    image = random_image(70, 50)
+    image = noise(70, 50)
     heads: list[tuple[list[Step], Callable[[Any], Any]]] = [
         ([resize(33, 45)], tv.Resize((33, 45))),
         ([center_crop(41, 66)], tv.CenterCrop((41, 66))),  # strips straight to the result
@@ -206,14 +189,13 @@ def test_last_write_equals_torchvision(tail_name: str, channels_last: bool) -> N
 @pytest.mark.usefixtures("each_kernel_table")
 def test_every_value_equals_torchs_for_means_and_deviations_drawn_at_random() -> None:
     """Kernels may compute float32 elements if a formula gives the bits of the whole table."""
-    ramp = np.repeat(np.arange(256, dtype=np.uint8)[None, :, None], 3, axis=2)
     rng = np.random.default_rng(11)
     for case in range(200):
         decimals = 2 + case % 6
         mean, std = rng.uniform(0.0, 0.9, 3).round(decimals), rng.uniform(0.05, 1.0, 3).round(decimals)
         tail = tv.Compose([tv.ToTensor(), tv.Normalize(mean.tolist(), std.tolist())])
         plan = uint8_plan([center_crop(1, 256)], **layout_of(tail))
-        assert run_native(plan, Image.fromarray(ramp)) == tensor_bytes(tail(ramp)), (mean, std)
+        assert run_native(plan, RAMP) == tensor_bytes(tail(RAMP)), (mean, std)
 
 
 def philox(counter: list[int], key: list[int]) -> list[int]:
@@ -283,7 +265,7 @@ def test_random_boxes_equal_torchvisions_rule_on_the_same_draws(
 
 def test_samples_do_not_depend_on_threads_and_do_on_seed_epoch_and_index() -> None:
     plan = uint8_plan([random_resized_crop(24, 20), flip(0.5)])
-    image = random_image(120, 90)
+    image = noise(120, 90)
     alone = [run_native(plan, image, index) for index in range(64)]
     with ThreadPoolExecutor(4) as pool:
         together = list(pool.map(lambda index: run_native(plan, image, index), reversed(range(64))))

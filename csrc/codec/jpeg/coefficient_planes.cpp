@@ -8,8 +8,6 @@ namespace {
 
 constexpr std::size_t kBlockValues = 64;
 
-std::size_t as_size(std::int32_t value) { return static_cast<std::size_t>(value); }
-
 }  // namespace
 
 // A component has at most 65500 samples on a side, so at most 8188 * 8188 blocks: no product here overflows.

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "kernels/dc_block.h"
+#include "kernels/idct.h"
 #include "kernels/target_region.h"
 
 // GCC's vectoriser of straight-line code packs two state variables of the block loop into one vector register, which

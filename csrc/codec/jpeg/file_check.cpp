@@ -40,8 +40,7 @@ Status check_predictions(const Frame& frame, const Scan& scan, const Tables& tab
     std::uint64_t mcus = ScanGrid(frame, scan, McuWindow{}).mcu_count();
     if (tables.restart_interval != 0) mcus = std::min<std::uint64_t>(mcus, tables.restart_interval);
     for (int i = 0; i < scan.component_count; ++i) {
-        const FrameComponent& facts = frame.components[scan.components[i].component];
-        const int blocks_per_mcu = scan.component_count > 1 ? facts.horizontal * facts.vertical : 1;
+        const int blocks_per_mcu = BlocksOfMcu(frame, scan, i).count();
         const std::uint64_t largest = (std::uint64_t{1} << largest_size(tables.dc[scan.components[i].dc_slot])) - 1;
         if (mcus * static_cast<unsigned>(blocks_per_mcu) * largest > INT32_MAX) {
             return Status::irregular("DC predictions that may leave 32 bits", scan.data_offset);
@@ -52,23 +51,45 @@ Status check_predictions(const Frame& frame, const Scan& scan, const Tables& tab
 
 }  // namespace
 
-Status check_file(FindMarkerFunction find_marker, ByteSpan file, const Header& header, const DecodeLimits& limits,
-                  DecodingTables* decoding, std::size_t* end_offset) noexcept {
-    Tables tables = header.tables;
-    Scan scan = header.first_scan;
-    ScanScript script;
-    bool is_end = false;
-    for (int number = 0; !is_end; ++number) {
-        Status status = script.accept(scan, number, limits);
-        if (status.is_ok()) status = decoding->match(header.frame, scan, tables);
-        if (status.is_ok()) status = check_predictions(header.frame, scan, tables);
-        if (status.is_ok()) status = find_end_of_data(find_marker, file, scan.data_offset, end_offset);
-        if (status.is_ok()) {
-            status = read_to_next_scan(file, end_offset, header.frame, script, &tables, &scan, &is_end);
+Status ScanScript::accept(const Scan& scan, int number, const DecodeLimits& limits) noexcept {
+    if (number == limits.max_scans) {
+        return {StatusCode::kLimitExceeded, 0, scan.data_offset, "more scans than the limit"};
+    }
+    const int expected = scan.is_refinement() ? scan.approximation_high : kUnknown;
+    for (int i = 0; i < scan.component_count; ++i) {
+        Component& component = components_[scan.components[i].component];
+        if (!scan.is_dc() && component.bits[0] == kUnknown) {
+            return Status::irregular("an AC scan before the DC scan", scan.data_offset);
         }
-        if (!status.is_ok()) return status;
+        for (int k = scan.spectral_start; k <= scan.spectral_end; ++k) {
+            if (component.bits[k] != expected) {
+                return Status::irregular("a scan that does not continue those before", scan.data_offset);
+            }
+            component.bits[k] = static_cast<std::int8_t>(scan.approximation_low);
+        }
     }
     return Status::ok();
+}
+
+bool ScanScript::is_complete(int component_count) const noexcept {
+    for (int i = 0; i < component_count; ++i) {
+        for (const std::int8_t bit : components_[i].bits) {
+            if (bit != 0) return false;
+        }
+    }
+    return true;
+}
+
+Status check_file(FindMarkerFunction find_marker, ByteSpan file, const Header& header, const DecodeLimits& limits,
+                  DecodingTables* decoding, std::size_t* end_offset) noexcept {
+    Tables tables;
+    return for_each_scan(
+        file, header, limits, decoding, &tables, end_offset,
+        [&](const Scan& scan, std::size_t* end) {
+            const Status status = check_predictions(header.frame, scan, tables);
+            return status.is_ok() ? find_end_of_data(find_marker, file, scan.data_offset, end) : status;
+        },
+        [](const Scan&, int) { return Status::ok(); });
 }
 
 Status read_to_next_scan(ByteSpan file, std::size_t* offset, const Frame& frame, const ScanScript& script,

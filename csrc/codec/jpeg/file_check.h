@@ -8,10 +8,36 @@
 #include "codec/decoder.h"
 #include "codec/jpeg/decoding_tables.h"
 #include "codec/jpeg/markers.h"
-#include "codec/jpeg/scan_script.h"
 #include "kernels/find_marker.h"
 
 namespace fastload::jpeg {
+
+// Note [complete files]
+// libjpeg warns about a scan that refines unseen coefficients or repeats known ones, and goes on. If any of a
+// component's first coefficients is not known to its last bit when the file ends, libjpeg smooths the blocks' edges.
+// Both kinds of files are left to it: a file is accepted if every coefficient of every component comes down to bit 0
+// step by step, none twice, and AC after DC. A sequential scan brings all coefficients of its components at once.
+class ScanScript {
+  public:
+    // Adds scan `number` of the file, from 0. kIrregular if it does not continue the ones before, kLimitExceeded if
+    // there are too many.
+    Status accept(const Scan& scan, int number, const DecodeLimits& limits) noexcept;
+
+    // True when the first `component_count` components are known to the last bit.
+    bool is_complete(int component_count) const noexcept;
+
+  private:
+    static constexpr std::int8_t kUnknown = -1;
+
+    // The lowest known bit of each coefficient.
+    struct Component {
+        std::int8_t bits[64];
+        Component() noexcept {
+            for (std::int8_t& bit : bits) bit = kUnknown;
+        }
+    };
+    Component components_[kMaxComponents];
+};
 
 // Note [checked files]
 // A caller that decodes a part of an image later has to know now whether there is an image: Pillow raises when it loads
@@ -30,5 +56,31 @@ Status check_file(FindMarkerFunction find_marker, ByteSpan file, const Header& h
 // known, and in a sequential file directly after the last scan.
 Status read_to_next_scan(ByteSpan file, std::size_t* offset, const Frame& frame, const ScanScript& script,
                          Tables* tables, Scan* scan, bool* is_end) noexcept;
+
+// Goes through the scans of a file whose header was read. For each one calls read_data(scan, end_offset), which sets
+// the end of the scan's data, reads the segments up to the next scan, and calls decode(scan, scan_index). In read_data
+// `tables` are the tables of this scan, in decode the tables of the next one. In the end *end_offset is the position
+// after EOI.
+template <typename ReadData, typename Decode>
+Status for_each_scan(ByteSpan file, const Header& header, const DecodeLimits& limits, DecodingTables* decoding,
+                     Tables* tables, std::size_t* end_offset, ReadData read_data, Decode decode) noexcept {
+    *tables = header.tables;
+    Scan scan = header.first_scan;
+    ScanScript script;
+    bool is_end = false;
+    for (int scan_index = 0; !is_end; ++scan_index) {
+        Scan next_scan;
+        Status status = script.accept(scan, scan_index, limits);
+        if (status.is_ok()) status = decoding->match(header.frame, scan, *tables);
+        if (status.is_ok()) status = read_data(scan, end_offset);
+        if (status.is_ok()) {
+            status = read_to_next_scan(file, end_offset, header.frame, script, tables, &next_scan, &is_end);
+        }
+        if (status.is_ok()) status = decode(scan, scan_index);
+        if (!status.is_ok()) return status;
+        scan = next_scan;
+    }
+    return Status::ok();
+}
 
 }  // namespace fastload::jpeg

@@ -11,7 +11,6 @@
 #include "codec/jpeg/markers.h"
 #include "codec/jpeg/reconstruct.h"
 #include "codec/jpeg/scan_data.h"
-#include "codec/jpeg/scan_script.h"
 #include "kernels/kernel_table.h"
 
 namespace fastload::jpeg {
@@ -39,30 +38,11 @@ class FrameScans {
         stopped_early_ = false;
     }
 
-    // For each scan calls read_data(scan, &end_offset), which sets the end of the scan's data, reads the segments up to
-    // the next scan, and calls decode(scan, scan_index). In read_data `tables_` are the tables of this scan, in decode
-    // the tables of the next one.
+    // See jpeg::for_each_scan.
     template <typename ReadData, typename Decode>
     Status for_each_scan(ReadData read_data, Decode decode) noexcept {
-        const Frame& frame = header_->frame;
-        tables_ = header_->tables;
-        Scan scan = header_->first_scan;
-        ScanScript script;
-        bool is_end = false;
-        for (int scan_index = 0; !is_end; ++scan_index) {
-            std::size_t end_offset = 0;
-            Scan next_scan;
-            Status status = script.accept(scan, scan_index, limits_);
-            if (status.is_ok()) status = tools_.tables.match(frame, scan, tables_);
-            if (status.is_ok()) status = read_data(scan, &end_offset);
-            if (status.is_ok()) {
-                status = read_to_next_scan(file_, &end_offset, frame, script, &tables_, &next_scan, &is_end);
-            }
-            if (status.is_ok()) status = decode(scan, scan_index);
-            if (!status.is_ok()) return status;
-            scan = next_scan;
-        }
-        return Status::ok();
+        std::size_t end_offset = 0;
+        return jpeg::for_each_scan(file_, *header_, limits_, &tools_.tables, &tables_, &end_offset, read_data, decode);
     }
 
     // A component keeps the quantization table of its first scan, as in libjpeg, while others may be redefined.

@@ -1,15 +1,20 @@
 #include "codec/jpeg/jpeg_decoder.h"
 
+#include <algorithm>
+
 #include "codec/jpeg/file_check.h"
-#include "codec/jpeg/recorded_image.h"
 #include "codec/jpeg/scan_grid.h"
 
 namespace fastload {
 namespace {
 
+using jpeg::as_size;
+using jpeg::CoefficientRecord;
 using jpeg::EntropyIndex;
 using jpeg::Frame;
+using jpeg::FrameComponent;
 using jpeg::McuWindow;
+using jpeg::Reconstructor;
 using jpeg::Scan;
 using jpeg::ScanGrid;
 using jpeg::ScanShape;
@@ -18,6 +23,20 @@ using jpeg::ScanShape;
 constexpr std::int32_t kMinIndexedRows = 4;
 // At least one MCU of this many must be skipped, or an index is not worth its look-up.
 constexpr std::int32_t kMinGain = 16;
+
+// Reconstructs the part of one component's block row that lies in the reconstructor's window. False if it holds too few
+// blocks.
+bool reconstruct_blocks(const KernelTable& kernels, const CoefficientRecord& record, int component,
+                        std::int32_t block_row, ByteSpan packed, const Reconstructor& reconstructor) {
+    const FrameComponent& facts = record.frame().components[component];
+    const McuWindow& window = reconstructor.window();
+    const std::int32_t left = window.left * facts.horizontal;
+    const std::int32_t right = std::min(window.right * facts.horizontal, facts.blocks_wide);
+    const std::uint8_t* const first = kernels.skip_blocks(packed.begin(), packed.end(), as_size(left));
+    return first != nullptr &&
+           kernels.reconstruct_blocks(first, packed.end(), as_size(right - left), record.quantization(component),
+                                      reconstructor.block(component, left, block_row)) != nullptr;
+}
 
 }  // namespace
 
@@ -117,9 +136,26 @@ Status JpegDecoder::read_coefficients(jpeg::CoefficientWriter* writer) noexcept 
 
 Status JpegDecoder::decode_record(const jpeg::RecordReader& reader, const Region& region,
                                   StripImageView* rgb) noexcept {
-    const Status status = reconstruct_record(kernels_, reader, region, &reconstructor_);
-    if (status.is_ok()) *rgb = reconstructor_.view();
-    return status;
+    const CoefficientRecord& record = reader.record();
+    const jpeg::RecordRows& rows = reader.rows();
+    const Frame& frame = record.frame();
+    if (const Status status = reconstructor_.prepare(frame, record.color(), region); !status.is_ok()) return status;
+    for (std::int32_t row = rows.first; row < rows.end; ++row) {
+        for (int i = 0; i < frame.component_count; ++i) {
+            const FrameComponent& component = frame.components[i];
+            const int count = std::min(component.vertical, component.blocks_high - row * component.vertical);
+            for (int block_row = 0; block_row < count; ++block_row) {
+                const ByteSpan packed = record.block_row(rows, reader.row_bytes(), row, i, block_row);
+                if (!reconstruct_blocks(kernels_, record, i, row * component.vertical + block_row, packed,
+                                        reconstructor_)) {
+                    return Status::irregular("a coefficient record has too few bytes for its blocks", 0);
+                }
+            }
+        }
+        reconstructor_.mcu_row_is_complete(row);
+    }
+    *rgb = reconstructor_.view();
+    return Status::ok();
 }
 
 }  // namespace fastload

@@ -64,7 +64,7 @@ class JpegDecoder {
     // then calls writer->finish(). Not ok if decode() of the whole image is not, or if such a file has no record.
     Status read_coefficients(jpeg::CoefficientWriter* writer) noexcept;
     // Like decode(), for the file of a record; the file itself need not exist. `reader` has read the rows for this
-    // region. See jpeg::reconstruct_record.
+    // region and lives until the view was used. kIrregular if blocks end after their block row.
     Status decode_record(const jpeg::RecordReader& reader, const Region& region, StripImageView* rgb) noexcept;
 
     // True if files like the one that read_header() accepted last can have an index. Then sets the shape of its scan.

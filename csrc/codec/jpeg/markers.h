@@ -25,6 +25,8 @@ constexpr std::uint8_t kApp15 = 0xEF;
 constexpr std::uint8_t kCom = 0xFE;
 }  // namespace marker
 
+constexpr std::size_t as_size(std::int32_t value) noexcept { return static_cast<std::size_t>(value); }
+
 constexpr int kMaxComponents = 3;
 constexpr int kTableSlots = 4;
 // libjpeg's limit for an interleaved MCU (T.81 B.2.3).

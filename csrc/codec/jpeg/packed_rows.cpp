@@ -5,12 +5,6 @@
 #include "kernels/coefficients.h"
 
 namespace fastload::jpeg {
-namespace {
-
-std::size_t as_size(std::int32_t value) { return static_cast<std::size_t>(value); }
-
-}  // namespace
-
 // A side has at most 65500 samples, and factors are at most 4: no product here overflows.
 Status PackedRows::begin(const Frame& frame, std::int32_t mcu_rows, std::uint64_t max_bytes) noexcept {
     std::size_t rows = 0;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/dc_block.h"
+#include "kernels/idct.h"
 
 namespace fastload::jpeg {
 namespace {

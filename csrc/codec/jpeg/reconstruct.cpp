@@ -23,8 +23,6 @@ McuRange mcu_range(std::int32_t first, std::int32_t last, int expansion, int mar
     return {first_sample / (8 * factor), last_sample / (8 * factor) + 1};
 }
 
-std::size_t as_size(std::int32_t value) { return static_cast<std::size_t>(value); }
-
 // Copies one sample row of a plane, columns -1 to `columns`, between strips.
 void copy_row(const std::uint8_t* from, std::uint8_t* to, std::int32_t columns) {
     const auto end = static_cast<std::ptrdiff_t>(columns) + 1;

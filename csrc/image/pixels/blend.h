@@ -1,4 +1,4 @@
-// Pillow's Image.blend, the arithmetic of every ImageEnhance.
+// The arithmetic of every ImageEnhance: Pillow's Image.blend, and its conversion of RGB to "L".
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,11 @@ inline std::uint8_t blend(std::int32_t degenerate, std::int32_t value, float fac
     mixed = mixed < 0.0F ? 0.0F : mixed;
     mixed = mixed > 255.0F ? 255.0F : mixed;
     return static_cast<std::uint8_t>(static_cast<std::int32_t>(mixed));
+}
+
+// ITU-R 601-2 luma in 16-bit fixed point, rounded half up.
+inline std::uint8_t luma(std::uint32_t red, std::uint32_t green, std::uint32_t blue) noexcept {
+    return static_cast<std::uint8_t>((red * 19595U + green * 38470U + blue * 7471U + 0x8000U) >> 16);
 }
 
 }  // namespace fastload

@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "image/plan/image_sides.h"
+
 namespace fastload {
 
 constexpr double kLargestFloat = std::numeric_limits<float>::max();
@@ -30,11 +32,20 @@ std::string first_of(std::string problem, Rest... rest) {
     }
 }
 
-std::string pair_text(double first, double second);
+inline std::string pair_text(double first, double second) {
+    std::ostringstream text;
+    text << "(" << first << ", " << second << ")";
+    return text.str();
+}
 
 // Checks a width or height, which is at least `least`.
-std::string check_side(const std::string& name, std::int32_t value, std::int32_t least = 1);
+inline std::string check_side(const std::string& name, std::int32_t value, std::int32_t least = 1) {
+    if (value >= least && value <= kMaxImageSide) return "";
+    return sentence(name, "in " + std::to_string(least) + ".." + std::to_string(kMaxImageSide), value);
+}
 
-std::string check_probability(double probability);
+inline std::string check_probability(double probability) {
+    return probability >= 0.0 && probability <= 1.0 ? "" : sentence("probability", "in [0, 1]", probability);
+}
 
 }  // namespace fastload

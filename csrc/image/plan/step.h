@@ -11,7 +11,6 @@
 #include "base/image_view.h"
 #include "base/status.h"
 #include "image/plan/image_sides.h"
-#include "image/plan/output_layout.h"
 #include "image/plan/resolver.h"
 #include "image/random/draw_source.h"
 
@@ -24,7 +23,7 @@ class FindTorchExp {
     virtual std::shared_ptr<const TorchExp> operator()(float from, float to) const = 0;
 };
 
-// Immutable once it is part of a plan; shared by all threads. Each kind has its own file in steps/.
+// Immutable once it is part of a plan; shared by all threads. The kinds are in steps/.
 class Step {
   public:
     virtual ~Step() = default;

@@ -4,19 +4,9 @@
 
 namespace fastload {
 
-Status TransformExecutor::run(const TransformPlan& plan, const ResolvedTransform& resolved,
-                              const StripImageView& pixels, void* destination) noexcept {
-    return run_on(plan, resolved, pixels, destination);
-}
-
-Status TransformExecutor::run(const TransformPlan& plan, const ResolvedTransform& resolved,
-                              const PlanarImageView& pixels, void* destination) noexcept {
-    return run_on(plan, resolved, pixels, destination);
-}
-
 template <typename View>
-Status TransformExecutor::run_on(const TransformPlan& plan, const ResolvedTransform& resolved, const View& pixels,
-                                 void* destination) noexcept {
+Status TransformExecutor::run(const TransformPlan& plan, const ResolvedTransform& resolved, const View& pixels,
+                              void* destination) noexcept {
     const Region& region = resolved.source_region;
     if (pixels.width != region.width || pixels.height != region.height) {
         return {StatusCode::kInvalidGeometry, 0, 0, "the pixels are not the region that the transform asked for"};
@@ -41,6 +31,11 @@ Status TransformExecutor::run_on(const TransformPlan& plan, const ResolvedTransf
     }
     return Status::ok();
 }
+
+template Status TransformExecutor::run(const TransformPlan&, const ResolvedTransform&, const StripImageView&,
+                                       void*) noexcept;
+template Status TransformExecutor::run(const TransformPlan&, const ResolvedTransform&, const PlanarImageView&,
+                                       void*) noexcept;
 
 Status TransformExecutor::load_packed(const PackedImageView& rgb, StripImageView* strips) noexcept {
     if (!LongSize(rgb.width, rgb.height).is_possible()) {

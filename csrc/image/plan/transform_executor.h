@@ -20,11 +20,9 @@ class TransformExecutor {
     // Writes one sample of resolved.output_size (plan.sample_bytes() if all have one size) to `destination`, aligned to
     // the element size. `resolved` comes from the same plan, and `pixels` shows exactly resolved.source_region. Returns
     // kInvalidGeometry if it does not, or if a table's size overflows, or kOutOfMemory. The destination's contents are
-    // unspecified after a failure.
-    Status run(const TransformPlan& plan, const ResolvedTransform& resolved, const StripImageView& pixels,
-               void* destination) noexcept;
-    // The same for pixels in rows, which are not changed.
-    Status run(const TransformPlan& plan, const ResolvedTransform& resolved, const PlanarImageView& pixels,
+    // unspecified after a failure. The view is a StripImageView, or a PlanarImageView, whose pixels are not changed.
+    template <typename View>
+    Status run(const TransformPlan& plan, const ResolvedTransform& resolved, const View& pixels,
                void* destination) noexcept;
 
     // Copies an interleaved image into strips of this executor, for pixels that come from Pillow. `strips` shows the
@@ -37,10 +35,6 @@ class TransformExecutor {
     void release_scratch(ScratchRule rule) noexcept { workspace_.release(rule); }
 
   private:
-    template <typename View>
-    Status run_on(const TransformPlan& plan, const ResolvedTransform& resolved, const View& pixels,
-                  void* destination) noexcept;
-
     Workspace workspace_;
 };
 

@@ -11,7 +11,6 @@
 #include "base/image_view.h"
 #include "base/status.h"
 #include "image/plan/normalization.h"
-#include "image/plan/output_layout.h"
 #include "image/plan/resolved_transform.h"
 #include "image/plan/step.h"
 #include "image/random/draw_source.h"

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "image/plan/pixel_record.h"
+
 namespace fastload {
 namespace {
 
@@ -96,15 +98,9 @@ Status WorkingImage::gather(PlanarImageView* rows) noexcept {
     } else {
         const std::size_t buffer = free_buffer();
         AlignedBuffer& memory = workspace_.rows[buffer];
-        const auto width = static_cast<std::size_t>(size().width);
-        const std::size_t plane_bytes = width * static_cast<std::size_t>(size().height);  // at most 2^40
-        if (Status status = memory.reserve(3 * plane_bytes); !status.is_ok()) return status;
+        if (Status status = memory.reserve(pixel_bytes(size())); !status.is_ok()) return status;
         if (Status status = write({}, false, memory.data()); !status.is_ok()) return status;
-        const PlanarImageView written = {{memory.data(), memory.data() + plane_bytes, memory.data() + 2 * plane_bytes},
-                                         width,
-                                         size().width,
-                                         size().height};
-        set_rows(Placement::of_whole(size()), written, buffer);
+        set_rows(Placement::of_whole(size()), planes_at(memory.data(), size()), buffer);
     }
     *rows = rows_;
     return Status::ok();

@@ -1,7 +1,9 @@
 #include "image/steps/crop.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "image/plan/argument_checks.h"
-#include "image/plan/python_round.h"
 #include "image/plan/working_image.h"
 
 namespace fastload {
@@ -34,7 +36,11 @@ struct AxisCrop {
 
 AxisCrop center_axis(std::int32_t length, std::int32_t wanted) noexcept {
     if (wanted > length) return {0, length, (wanted - length) / 2, (wanted - length + 1) / 2};
-    return {static_cast<std::int32_t>(round_half_even((length - wanted) / 2.0)), wanted, 0, 0};
+    return {static_cast<std::int32_t>(std::nearbyint((length - wanted) / 2.0)), wanted, 0, 0};
+}
+
+std::int32_t draw_offset(std::int32_t room, DrawSource* draws) noexcept {
+    return static_cast<std::int32_t>(draws->below(static_cast<std::uint32_t>(room) + 1));
 }
 
 }  // namespace
@@ -72,6 +78,31 @@ Status FixedCrop::resolve(DrawSource*, Resolver* resolver) const noexcept {
         return {StatusCode::kInvalidGeometry, 0, 0, "the box of a crop does not lie inside of the image"};
     }
     crop_image({box, 0, 0, 0, 0}, resolver);
+    return Status::ok();
+}
+
+Padding RandomCrop::padding_of(ImageSize image) const noexcept {
+    const std::int32_t columns = pad_if_needed ? std::max(width - image.width, 0) : 0;
+    const std::int32_t rows = pad_if_needed ? std::max(height - image.height, 0) : 0;
+    return {columns, rows, columns, rows, padding_mode, fill};
+}
+
+Status RandomCrop::resolve(DrawSource* draws, Resolver* resolver) const noexcept {
+    const Padding padding = padding_of(resolver->size());
+    if (!padding.is_empty()) {
+        if (Status status = pad_image(padding, resolver); !status.is_ok()) return status;
+    }
+    const std::int32_t rows = resolver->size().height - height;
+    const std::int32_t columns = resolver->size().width - width;
+    if (rows < 0 || columns < 0) {
+        return {StatusCode::kInvalidGeometry, 0, 0, "a random crop is larger than the image"};
+    }
+    // If one side has room, v1 draws for both sides, v2 only for sides that have room.
+    const bool is_both = family == TorchvisionFamily::kV1 && (rows > 0 || columns > 0);
+    Region box{0, 0, width, height};
+    if (is_both || rows > 0) box.top = draw_offset(rows, draws);
+    if (is_both || columns > 0) box.left = draw_offset(columns, draws);
+    crop_image({box}, resolver);
     return Status::ok();
 }
 

@@ -1,4 +1,4 @@
-// Crops at a place that is not drawn: torchvision's CenterCrop, and Pillow's Image.crop with a box inside of the image.
+// torchvision's CenterCrop and RandomCrop, and Pillow's Image.crop with a box inside of the image.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,8 @@
 #include "image/plan/placement.h"
 #include "image/plan/resolver.h"
 #include "image/plan/step.h"
+#include "image/random/torchvision_family.h"
+#include "image/steps/pad.h"
 
 namespace fastload {
 
@@ -30,6 +32,19 @@ struct FixedCrop final : SizedStep {
     bool is_random() const noexcept override { return false; }
     // Fails with kInvalidGeometry if the box does not lie inside of the image.
     Status resolve(DrawSource* draws, Resolver* resolver) const noexcept override;
+};
+
+struct RandomCrop final : SizedStep {
+    bool pad_if_needed = false;
+    PaddingMode padding_mode = PaddingMode::kConstant;
+    RgbFill fill{};
+    TorchvisionFamily family = TorchvisionFamily::kV1;
+
+    std::size_t max_operations() const noexcept override { return 2; }  // a padding and a crop
+    Status resolve(DrawSource* draws, Resolver* resolver) const noexcept override;
+
+    // The padding that an image needs to reach the size of the crop: all missing pixels, on both sides.
+    Padding padding_of(ImageSize image) const noexcept;
 };
 
 }  // namespace fastload

@@ -10,7 +10,6 @@
 
 #include "base/span.h"
 #include "image/pixels/blend.h"
-#include "image/pixels/luma.h"
 #include "image/plan/argument_checks.h"
 
 namespace fastload {

@@ -1,4 +1,5 @@
-// torchvision's RandomApply.
+// torchvision's RandomApply, and its transforms that run one operation: RandomInvert, RandomPosterize, Grayscale and
+// others.
 #pragma once
 
 #include <memory>
@@ -7,8 +8,17 @@
 
 #include "image/plan/step.h"
 #include "image/random/torchvision_family.h"
+#include "image/steps/pixel_op.h"
 
 namespace fastload {
+
+struct ApplyOp final : MaybeStep {
+    std::shared_ptr<const PixelOp> op;
+
+    std::string check() const override;
+    std::optional<LongSize> size_after(std::optional<ImageSize> before) const override;
+    Status resolve(DrawSource* draws, Resolver* resolver) const noexcept override;
+};
 
 // Runs all of `steps` with `probability`, or none.
 struct RandomApply final : Step {

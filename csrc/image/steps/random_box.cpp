@@ -4,7 +4,6 @@
 #include <cstdint>
 
 #include "image/plan/argument_checks.h"
-#include "image/plan/python_round.h"
 
 namespace fastload {
 
@@ -30,7 +29,7 @@ BoxSides draw_box_sides(ImageSize image, const RandomBoxRule& rule, DrawSource* 
     const auto scale_to = static_cast<float>(rule.scale[1]);
     const double target_area = area * static_cast<double>(draws->uniform(scale_from, scale_to));
     const auto aspect = static_cast<double>(draws->uniform_exp(rule.log_ratio));
-    return {round_half_even(std::sqrt(target_area * aspect)), round_half_even(std::sqrt(target_area / aspect))};
+    return {std::nearbyint(std::sqrt(target_area * aspect)), std::nearbyint(std::sqrt(target_area / aspect))};
 }
 
 Region draw_box_place(ImageSize image, double width, double height, DrawSource* draws) noexcept {

@@ -15,17 +15,6 @@ class HorizontalFlip final : public Operation {
     OperationReport report() const override { return {"hflip"}; }
 };
 
-class VerticalFlip final : public Operation {
-  public:
-    Status run(WorkingImage* image) const noexcept override {
-        return image->remake(image->size(), [](const PlanarImageView& source, const PlanarImageView& destination) {
-            flip_vertically(source, destination);
-            return Status::ok();
-        });
-    }
-    OperationReport report() const override { return {"vflip"}; }
-};
-
 }  // namespace
 
 Status RandomHorizontalFlip::resolve(DrawSource* draws, Resolver* resolver) const noexcept {
@@ -37,10 +26,7 @@ Status RandomHorizontalFlip::resolve(DrawSource* draws, Resolver* resolver) cons
 }
 
 Status RandomVerticalFlip::resolve(DrawSource* draws, Resolver* resolver) const noexcept {
-    if (happens(draws)) {
-        resolver->make(VerticalFlip());
-        resolver->move_pixels(resolver->size());
-    }
+    if (happens(draws)) list_made_op(VerticalFlip(), resolver);
     return Status::ok();
 }
 

@@ -1,7 +1,8 @@
 #include "image/steps/random_resized_crop.h"
 
+#include <cmath>
+
 #include "image/plan/argument_checks.h"
-#include "image/plan/python_round.h"
 #include "image/steps/crop.h"
 #include "image/steps/resize.h"
 
@@ -12,9 +13,9 @@ Region central_box(ImageSize image, const RandomBoxRule& rule) noexcept {
     const double image_ratio = static_cast<double>(image.width) / image.height;
     Region box{0, 0, image.width, image.height};
     if (image_ratio < rule.ratio[0]) {
-        box.height = static_cast<std::int32_t>(round_half_even(image.width / rule.ratio[0]));
+        box.height = static_cast<std::int32_t>(std::nearbyint(image.width / rule.ratio[0]));
     } else if (image_ratio > rule.ratio[1]) {
-        box.width = static_cast<std::int32_t>(round_half_even(image.height * rule.ratio[1]));
+        box.width = static_cast<std::int32_t>(std::nearbyint(image.height * rule.ratio[1]));
     }
     box.left = (image.width - box.width) / 2;
     box.top = (image.height - box.height) / 2;

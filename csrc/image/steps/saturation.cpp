@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "image/pixels/blend.h"
-#include "image/pixels/luma.h"
 
 namespace fastload {
 namespace {
