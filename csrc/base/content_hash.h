@@ -55,6 +55,10 @@ struct ContentKey {
     }
 };
 
+// Metadata of a file that the keeper of a record stores with it. Covered by the record's check; the contents are the
+// keeper's own business.
+using RecordStamp = std::array<std::uint8_t, 64>;
+
 struct BlockSums {
     std::uint64_t sums[4] = {};
 };

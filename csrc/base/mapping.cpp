@@ -18,16 +18,13 @@ Mapping::~Mapping() {
 }
 
 Mapping Mapping::create(std::size_t size) noexcept {
-    Mapping mapping;
     const std::size_t granularity = size >= kHugePageBytes ? kHugePageBytes : kPageBytes;
     std::size_t rounded = 0;
-    if (!checked_round_up(size, granularity, &rounded)) return mapping;
+    if (!checked_round_up(size, granularity, &rounded)) return {};
     void* data = ::mmap(nullptr, rounded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (data == MAP_FAILED) return mapping;
+    if (data == MAP_FAILED) return {};
     ::madvise(data, rounded, MADV_HUGEPAGE);  // advice: without huge pages everything works, with more faults
-    mapping.data_ = static_cast<std::uint8_t*>(data);
-    mapping.size_ = rounded;
-    return mapping;
+    return {static_cast<std::uint8_t*>(data), rounded};
 }
 
 }  // namespace fastload

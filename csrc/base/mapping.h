@@ -7,10 +7,12 @@
 
 namespace fastload {
 
-// A private anonymous mapping of zeros, in huge pages if the system has them. Owns it; movable.
+// Owns a mapping; movable.
 class Mapping {
   public:
     Mapping() noexcept = default;
+    // Takes over a mapping of any kind.
+    Mapping(std::uint8_t* data, std::size_t size) noexcept : data_(data), size_(size) {}
     Mapping(Mapping&& other) noexcept
         : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
     Mapping& operator=(Mapping&& other) noexcept {
@@ -22,7 +24,8 @@ class Mapping {
     Mapping& operator=(const Mapping&) = delete;
     ~Mapping();
 
-    // Maps at least `size` bytes; data() is null if the system has no memory or the size overflows.
+    // Maps at least `size` private bytes, zeros, in huge pages if the system has them; data() is null if the system has
+    // no memory or the size overflows.
     static Mapping create(std::size_t size) noexcept;
 
     std::uint8_t* data() const noexcept { return data_; }

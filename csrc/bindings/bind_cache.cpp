@@ -19,8 +19,8 @@
 #include "engine/cache/built_records.h"
 #include "engine/cache/decode_cache.h"
 #include "engine/cache/file_record_cache.h"
-#include "engine/cache/index_record.h"
-#include "engine/cache/process_index_table.h"
+#include "engine/cache/index_records.h"
+#include "engine/cache/index_table.h"
 #include "engine/cache/record_build.h"
 #include "engine/cache/record_store.h"
 #include "engine/cache/store_report.h"
@@ -170,7 +170,7 @@ py::dict counters_of_files(const FileRecordCache& cache) {
 }
 
 py::dict counters_of_built(const BuiltRecords& records) {
-    const BuiltCounters counters = records.counters();
+    const ReadCounters counters = records.counters();
     return to_dict({{"records", counters.records},
                     {"memory_bytes", counters.memory_bytes},
                     {"bytes_read", counters.bytes_read},

@@ -16,7 +16,6 @@
 #include "bindings/class.h"
 #include "cuda/cuda_backend.h"
 #include "device/backend.h"
-#include "engine/batch/batch_copy.h"
 #include "engine/batch/staging_ring.h"
 #include "python/without_gil.h"
 

@@ -23,7 +23,6 @@
 #include "bindings/class.h"
 #include "bindings/gil_turns.h"
 #include "codec/jpeg/jpeg_decoder.h"
-#include "engine/batch/batch_rows.h"
 #include "engine/batch/buffer_pool.h"
 #include "engine/engine.h"
 #include "engine/fork_guard.h"

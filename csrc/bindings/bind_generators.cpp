@@ -4,7 +4,6 @@
 
 #include "bindings/bindings.h"
 #include "bindings/class.h"
-#include "python/gauss_next.h"
 #include "python/method_exchange.h"
 #include "python/thread_generators.h"
 

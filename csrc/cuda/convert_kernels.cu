@@ -6,8 +6,6 @@
 #include <cstdint>
 #include <initializer_list>
 
-#include "cuda/convert_loop.h"
-
 namespace fastload {
 namespace {
 

@@ -1,7 +1,7 @@
 // Conversion on the device: uint8 pixels become the user's elements in the user's layout, by table.
 #pragma once
 
-#include "cuda/batch_conversion.h"
+#include "cuda/convert_loop.h"
 #include "device/backend.h"
 
 namespace fastload {

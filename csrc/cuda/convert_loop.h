@@ -4,8 +4,6 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "cuda/batch_conversion.h"
-
 #ifdef __CUDACC__
 #define FASTLOAD_HOST_DEVICE __host__ __device__
 #else
@@ -13,6 +11,17 @@
 #endif
 
 namespace fastload {
+
+// Arguments of one conversion. All pointers are device pointers.
+struct BatchConversion {
+    const std::uint8_t* pixels = nullptr;  // [images, pixels_per_image, 3]
+    const void* table = nullptr;  // 3 x 256 elements: element 256 * c + v is the result for value v of channel c
+    void* out = nullptr;          // [images, 3, pixels_per_image], or [images, pixels_per_image, 3] if channels_last
+    std::uint64_t images = 0;
+    std::uint64_t pixels_per_image = 0;
+    int element_size_bytes = 1;  // 1, 2, 4 or 8
+    bool channels_last = false;
+};
 
 // The groups first, first + stride, first + 2 * stride, ... of all groups; together the threads have each group once.
 struct ThreadShare {

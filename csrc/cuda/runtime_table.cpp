@@ -46,13 +46,10 @@ bool find(void* library, const char* symbol, Function* function) {
 
 // The name of the first function that is missing, or null.
 const char* fill(void* library, CudaRuntime* table) {
-    struct Missing {
-        const char* name = nullptr;
-        void note(const char* symbol, bool is_found) {
-            if (!is_found && name == nullptr) name = symbol;
-        }
-    } missing;
-    const auto get = [&](const char* symbol, auto* function) { missing.note(symbol, find(library, symbol, function)); };
+    const char* missing = nullptr;
+    const auto get = [&](const char* symbol, auto* function) {
+        if (!find(library, symbol, function) && missing == nullptr) missing = symbol;
+    };
     get("cudaRuntimeGetVersion", &table->runtime_get_version);
     get("cudaDriverGetVersion", &table->driver_get_version);
     get("cudaGetDeviceCount", &table->get_device_count);
@@ -67,7 +64,7 @@ const char* fill(void* library, CudaRuntime* table) {
     get("cudaGetErrorName", &table->get_error_name);
     get("cudaGetErrorString", &table->get_error_string);
     get("cudaGetLastError", &table->get_last_error);
-    return missing.name;
+    return missing;
 }
 
 int version_of(const CudaRuntime& runtime) {

@@ -47,8 +47,6 @@ class DrawLane::Choices final : public SampleChoices {
 DrawLane::DrawLane(std::shared_ptr<EngineCore> core, SampleSource source)
     : core_(std::move(core)), source_(std::move(source)), draw_order_(source_) {}
 
-DrawLane::~DrawLane() = default;
-
 std::shared_ptr<DrawLane> DrawLane::open(std::shared_ptr<EngineCore> core, SampleSource source) {
     auto lane = std::make_shared<DrawLane>(std::move(core), std::move(source));
     lane->core().add_client(lane);
@@ -116,7 +114,7 @@ void DrawLane::queue(std::shared_ptr<BatchSlot> slot, WorkQueue::End end) {
             is_cut_short_ = true;
             return;
         }
-        slot->state = is_empty ? SlotState::kReady : SlotState::kFilling;
+        slot->is_ready = is_empty;
         in_flight_.splice(end == WorkQueue::End::kBack ? in_flight_.end() : in_flight_.begin(), batch);
         // An empty batch has no sample whose thread would do it.
         if (is_empty && draw_order_.is_needed()) draw_order_.advance(in_flight_, &none_waits);
@@ -143,7 +141,7 @@ WaitResult DrawLane::wait(std::chrono::milliseconds budget, PendingSample* needs
     return core_->num_threads() > 0 ? wait_for_threads(budget) : run_in_caller(budget, needs_python);
 }
 
-bool DrawLane::is_front_ready() const { return !in_flight_.empty() && in_flight_.front()->state == SlotState::kReady; }
+bool DrawLane::is_front_ready() const { return !in_flight_.empty() && in_flight_.front()->is_ready; }
 
 WaitResult DrawLane::result_of_close() const {
     return is_cut_short_ ? WaitResult::kClosed : WaitResult::kNothingInFlight;
@@ -203,7 +201,6 @@ std::shared_ptr<BatchSlot> DrawLane::take_ready(std::shared_ptr<void>* memory) {
         if (!is_front_ready()) return nullptr;
         slot = std::move(in_flight_.front());
         in_flight_.pop_front();
-        slot->state = SlotState::kHandedOver;
         *memory = std::move(slot->memory);
         copy = std::move(slot->copy);
     }
@@ -214,7 +211,6 @@ std::shared_ptr<BatchSlot> DrawLane::take_ready(std::shared_ptr<void>* memory) {
 void DrawLane::recycle(std::shared_ptr<BatchSlot> slot) noexcept {
     slot->errors.clear();
     const std::lock_guard<std::mutex> lock(mutex_);
-    slot->state = SlotState::kFree;
     try {
         free_slots_.push_back(std::move(slot));
     } catch (const std::bad_alloc&) {
@@ -438,12 +434,12 @@ void DrawLane::finish(const PendingSample& sample, Status status, std::shared_pt
         }
         is_batch_complete = --slot.samples_left == 0;
         if (is_batch_complete && slot.errors.empty() && slot.revived.empty()) copy = slot.copy;
-        if (is_batch_complete && copy == nullptr) slot.state = SlotState::kReady;
+        if (is_batch_complete && copy == nullptr) slot.is_ready = true;
     }
     if (copy != nullptr) {
         copy->set_written();
         const std::lock_guard<std::mutex> lock(mutex_);
-        sample.slot->state = SlotState::kReady;
+        sample.slot->is_ready = true;
     }
     core_->work().push_again(std::move(resumed));
     if (is_batch_complete) batch_ready_.notify_all();
@@ -470,8 +466,7 @@ std::size_t DrawLane::batches_in_flight() const {
 std::size_t DrawLane::batches_ready() const {
     const std::lock_guard<std::mutex> lock(mutex_);
     return static_cast<std::size_t>(
-        std::count_if(in_flight_.begin(), in_flight_.end(),
-                      [](const std::shared_ptr<BatchSlot>& slot) { return slot->state == SlotState::kReady; }));
+        std::count_if(in_flight_.begin(), in_flight_.end(), [](const auto& slot) { return slot->is_ready; }));
 }
 
 }  // namespace fastload

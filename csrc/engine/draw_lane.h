@@ -35,7 +35,6 @@ class DrawLane final : public EngineClient, public std::enable_shared_from_this<
 
     // A lane ends with its engine. If the engine is already closed, the lane is cancelled.
     static std::shared_ptr<DrawLane> open(std::shared_ptr<EngineCore> core, SampleSource source);
-    ~DrawLane() override;
     DrawLane(const DrawLane&) = delete;  // tasks point to it
     DrawLane& operator=(const DrawLane&) = delete;
 

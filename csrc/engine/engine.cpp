@@ -39,8 +39,8 @@ class SignalsBlocked {
     sigset_t previous_;
 };
 
-// See Note [reading ahead].
-void read_samples_until_closed(const std::shared_ptr<EngineCore>& core) {
+// See Note [reading ahead]. Without memory a reader ends, and threads read for themselves.
+void read_samples(const std::shared_ptr<EngineCore>& core) noexcept try {
     const std::unique_ptr<SampleWorker> worker = core->make_worker();
     for (;;) {
         // The list node is made before the sample is taken: after that nothing may fail.
@@ -58,15 +58,7 @@ void read_samples_until_closed(const std::shared_ptr<EngineCore>& core) {
         core->work().push_read(std::move(sample));
         core->work().note_read(read_ns, 0);
     }
-}
-
-// Without memory a reader ends, and threads read for themselves.
-void read_samples(const std::shared_ptr<EngineCore>& core) noexcept {
-    try {
-        read_samples_until_closed(core);
-    } catch (const std::bad_alloc&) {
-        return;
-    }
+} catch (const std::bad_alloc&) {
 }
 
 void start_readers(const std::shared_ptr<EngineCore>& core) noexcept;
@@ -154,14 +146,10 @@ void start_thread(const std::shared_ptr<EngineCore>& core, ThreadBody body, cons
     }
 }
 
-void start_readers(const std::shared_ptr<EngineCore>& core) noexcept {
-    try {
-        for (std::size_t number = 0; number < count_readers(*core); ++number) {
-            start_thread(core, read_samples, "r", number);
-        }
-    } catch (...) {
-        return;  // the system refuses more threads; the existing ones suffice
-    }
+void start_readers(const std::shared_ptr<EngineCore>& core) noexcept try {
+    for (std::size_t number = 0; number < count_readers(*core); ++number) start_thread(core, read_samples, "r", number);
+} catch (...) {
+    return;  // the system refuses more threads; the existing ones suffice
 }
 
 }  // namespace

@@ -19,7 +19,13 @@ class ArenaIndex final : public SampleIndex {
         : arena_(arena), offsets_(offsets), owner_(std::move(owner)) {}
 
     // True if the offsets begin at 0, never decrease and end inside the arena. Linear in their number.
-    static bool is_valid(ByteSpan arena, Span<const std::int64_t> offsets) noexcept;
+    static bool is_valid(ByteSpan arena, Span<const std::int64_t> offsets) noexcept {
+        if (offsets.is_empty() || offsets[0] != 0) return false;
+        for (std::size_t i = 1; i < offsets.size(); ++i) {
+            if (offsets[i] < offsets[i - 1]) return false;
+        }
+        return static_cast<std::uint64_t>(offsets[offsets.size() - 1]) <= arena.size();
+    }
 
     std::int64_t num_samples() const noexcept override { return static_cast<std::int64_t>(offsets_.size()) - 1; }
 

@@ -14,6 +14,8 @@
 #include <string_view>
 #include <utility>
 
+#include "io/file_facts.h"
+
 namespace fastload {
 namespace {
 
@@ -25,14 +27,8 @@ struct CloseDirectory {
 };
 using DirectoryHandle = std::unique_ptr<DIR, CloseDirectory>;
 
-std::int64_t nanoseconds(const timespec& time) noexcept {
-    // Unsigned: it wraps in the year 2262, and only equality counts.
-    const auto seconds = static_cast<std::uint64_t>(time.tv_sec);
-    return static_cast<std::int64_t>(seconds * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec));
-}
-
 DirectoryState state_of(const struct stat& facts) noexcept {
-    return {nanoseconds(facts.st_mtim), nanoseconds(facts.st_ctim), static_cast<std::int64_t>(facts.st_ino)};
+    return {nanoseconds_of(facts.st_mtim), nanoseconds_of(facts.st_ctim), static_cast<std::int64_t>(facts.st_ino)};
 }
 
 enum class EntryKind : std::uint8_t { kFile, kDirectory, kLinkedDirectory, kUnresolvedLink };

@@ -8,9 +8,12 @@ namespace {
 constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kSettlingTime = 60 * kSecond;
 
-std::int64_t nanoseconds_of(const struct timespec& time) { return std::int64_t{time.tv_sec} * kSecond + time.tv_nsec; }
-
 }  // namespace
+
+std::int64_t nanoseconds_of(const timespec& time) noexcept {
+    const auto seconds = static_cast<std::uint64_t>(time.tv_sec);
+    return static_cast<std::int64_t>(seconds * kSecond + static_cast<std::uint64_t>(time.tv_nsec));
+}
 
 FileFacts facts_of(const struct stat& facts) noexcept {
     return {static_cast<std::uint64_t>(facts.st_size), nanoseconds_of(facts.st_mtim), nanoseconds_of(facts.st_ctim),

@@ -18,6 +18,9 @@ struct FileFacts {
     }
 };
 
+// Wraps in the year 2262.
+std::int64_t nanoseconds_of(const timespec& time) noexcept;
+
 FileFacts facts_of(const struct stat& facts) noexcept;
 
 // The time of the system's clock in nanoseconds since 1970.

@@ -8,7 +8,7 @@
 #include <cerrno>
 
 #include "base/unique_fd.h"
-#include "io/system_path.h"
+#include "io/working_directory.h"
 
 namespace fastload {
 namespace {
@@ -72,7 +72,7 @@ Status read_open_file(int descriptor, std::uint8_t* destination, std::size_t siz
 }
 
 Status FileReader::read(ByteSpan path, std::uint64_t max_file_bytes, ByteSpan* contents,
-                        const WorkingDirectory* directory, const HeadJudge* judge) noexcept {
+                        const WorkingDirectory* directory, const HeadJudge& judge) noexcept {
     UniqueFd file;
     if (const Status status = open_file(path, directory, &file); !status.is_ok()) return status;
     if (const Status status = find_open_facts(file.get(), max_file_bytes, &facts_); !status.is_ok()) return status;
@@ -80,7 +80,7 @@ Status FileReader::read(ByteSpan path, std::uint64_t max_file_bytes, ByteSpan* c
     if (judge != nullptr && size > kUnjudgedBytes) {
         std::uint8_t head[kHeadBytes];
         if (const Status status = read_open_file(file.get(), head, sizeof(head)); !status.is_ok()) return status;
-        if (judge->is_enough(ByteSpan(head, sizeof(head)))) size = sizeof(head);
+        if (judge(ByteSpan(head, sizeof(head)))) size = sizeof(head);
     }
     if (const Status status = buffer_.reserve(size); !status.is_ok()) return status;
     if (const Status status = read_open_file(file.get(), buffer_.data(), size); !status.is_ok()) return status;

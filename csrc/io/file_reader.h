@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 #include "base/aligned_buffer.h"
 #include "base/span.h"
@@ -19,14 +20,8 @@ Status find_open_facts(int descriptor, std::uint64_t max_file_bytes, FileFacts* 
 // retried. Returns kReadFailed or kFileShrank.
 Status read_open_file(int descriptor, std::uint8_t* destination, std::size_t size) noexcept;
 
-// Returns true if, judging by a file's beginning, the rest is not worth reading.
-class HeadJudge {
-  public:
-    virtual bool is_enough(ByteSpan head) const noexcept = 0;
-
-  protected:
-    ~HeadJudge() = default;
-};
+// Must not throw. Returns true if, judging by a file's beginning, the rest is not worth reading.
+using HeadJudge = std::function<bool(ByteSpan head)>;
 
 // One per thread. Regular files only, by open, fstat and pread: a mapped file that is truncated meanwhile would end the
 // process by SIGBUS, and a FIFO in a class folder would block for ever.
@@ -44,7 +39,7 @@ class FileReader {
     // system's errno if there is one. If `judge` is given and accepts the first kHeadBytes of a large file, *contents
     // has only these. A relative path is one in `directory`; null: in the thread's current directory.
     Status read(ByteSpan path, std::uint64_t max_file_bytes, ByteSpan* contents,
-                const WorkingDirectory* directory = nullptr, const HeadJudge* judge = nullptr) noexcept;
+                const WorkingDirectory* directory = nullptr, const HeadJudge& judge = nullptr) noexcept;
 
     // The metadata of the file that was read last, from before its first byte was read.
     const FileFacts& facts() const noexcept { return facts_; }

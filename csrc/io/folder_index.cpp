@@ -4,7 +4,6 @@
 #include <cstring>
 #include <string_view>
 #include <unordered_set>
-#include <utility>
 
 namespace fastload {
 namespace {
@@ -44,11 +43,16 @@ bool has_byte(ByteSpan bytes, char byte) noexcept {
     return !bytes.is_empty() && std::memchr(bytes.data(), byte, bytes.size()) != nullptr;
 }
 
-// The path of a directory without the '/' at its end; the root's path, and one without that '/', is empty.
-std::string_view path_of(const FolderArrays& arrays, std::size_t directory) noexcept {
+// The path of a directory with the '/' at its end; the root's is empty.
+std::string_view path_with_slash(const FolderArrays& arrays, std::size_t directory) noexcept {
     const auto begin = static_cast<std::size_t>(arrays.starts[directory].path_byte);
     const auto end = static_cast<std::size_t>(arrays.starts[directory + 1].path_byte);
-    const std::string_view path = text_of(arrays.paths).substr(begin, end - begin);
+    return text_of(arrays.paths).substr(begin, end - begin);
+}
+
+// The same without the '/'; a path without one is taken for empty.
+std::string_view path_of(const FolderArrays& arrays, std::size_t directory) noexcept {
+    const std::string_view path = path_with_slash(arrays, directory);
     return path.empty() || path.back() != '/' ? std::string_view() : path.substr(0, path.size() - 1);
 }
 
@@ -85,9 +89,6 @@ std::size_t append(ByteSpan part, std::size_t size, PathBuffer* buffer) noexcept
 
 }  // namespace
 
-FolderIndex::FolderIndex(std::string root, const FolderArrays& arrays, std::shared_ptr<const void> owner)
-    : root_(std::move(root)), arrays_(arrays), owner_(std::move(owner)) {}
-
 bool FolderIndex::is_valid(std::size_t root_bytes, const FolderArrays& arrays) {
     const std::size_t num_directories = arrays.directories.size();
     if (num_directories == 0 || arrays.starts.size() != num_directories + 1) return false;
@@ -115,8 +116,6 @@ bool FolderIndex::is_valid(std::size_t root_bytes, const FolderArrays& arrays) {
     return is_tree(arrays);
 }
 
-std::int64_t FolderIndex::num_samples() const noexcept { return static_cast<std::int64_t>(arrays_.name_ends.size()); }
-
 ByteSpan FolderIndex::path(std::int64_t sample_index, PathBuffer* buffer) const noexcept {
     const auto is_after = [](std::int64_t sample, const DirectoryStart& start) { return sample < start.sample; };
     const DirectoryStart* const end =
@@ -141,16 +140,11 @@ std::vector<std::size_t> FolderIndex::changed_directories(std::size_t begin, std
         const DirectoryFacts& facts = arrays_.directories[i];
         const DirectoryState then{facts.mtime_ns, facts.ctime_ns, facts.inode};
         DirectoryState now;
-        const bool is_same = (facts.flags & distrusted) == 0 && read_state(directory_path(i), &now) && now == then;
+        const bool is_same = (facts.flags & distrusted) == 0 &&
+                             read_state(root_ + std::string(path_with_slash(arrays_, i)), &now) && now == then;
         if (!is_same) changed.push_back(i);
     }
     return changed;
-}
-
-std::string FolderIndex::directory_path(std::size_t directory) const {
-    const auto begin = static_cast<std::size_t>(arrays_.starts[directory].path_byte);
-    const auto end = static_cast<std::size_t>(arrays_.starts[directory + 1].path_byte);
-    return root_ + std::string(text_of(arrays_.paths).substr(begin, end - begin));
 }
 
 }  // namespace fastload

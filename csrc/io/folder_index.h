@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/span.h"
@@ -43,14 +44,15 @@ struct FolderArrays {
 class FolderIndex final : public SampleIndex {
   public:
     // `root` is the prefix of every path. `owner` keeps the arrays alive. The caller has checked them with is_valid.
-    FolderIndex(std::string root, const FolderArrays& arrays, std::shared_ptr<const void> owner);
+    FolderIndex(std::string root, const FolderArrays& arrays, std::shared_ptr<const void> owner)
+        : root_(std::move(root)), arrays_(arrays), owner_(std::move(owner)) {}
 
     // True if everything lies inside of the arrays, every path fits a PathBuffer and leads to below `root`, and the
     // directories are the root and below it class after class, labelled from 0 on. Linear in the number of files and of
     // directories. May throw std::bad_alloc.
     static bool is_valid(std::size_t root_bytes, const FolderArrays& arrays);
 
-    std::int64_t num_samples() const noexcept override;
+    std::int64_t num_samples() const noexcept override { return static_cast<std::int64_t>(arrays_.name_ends.size()); }
     ByteSpan path(std::int64_t sample_index, PathBuffer* buffer) const noexcept override;
 
     std::size_t num_directories() const noexcept { return arrays_.directories.size(); }
@@ -60,8 +62,6 @@ class FolderIndex final : public SampleIndex {
     std::vector<std::size_t> changed_directories(std::size_t begin, std::size_t end, std::int64_t distrusted) const;
 
   private:
-    std::string directory_path(std::size_t directory) const;
-
     std::string root_;
     FolderArrays arrays_;
     std::shared_ptr<const void> owner_;

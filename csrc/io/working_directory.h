@@ -3,6 +3,8 @@
 
 #include <climits>
 
+#include "base/span.h"
+#include "base/status.h"
 #include "base/unique_fd.h"
 
 namespace fastload {
@@ -26,6 +28,15 @@ class WorkingDirectory {
     int system_errno_ = 0;
     char path_[PATH_MAX] = {};
 };
+
+struct SystemPath {
+    int directory;  // for openat() and similar calls
+    char name[PATH_MAX];
+};
+
+// `path`: bytes, not terminated. A relative one is in `working_directory`; null: in the thread's current directory.
+// kOpenFailed if no file can have this path, or if there is no such directory.
+Status find_system_path(ByteSpan path, const WorkingDirectory* working_directory, SystemPath* found) noexcept;
 
 // Gives the calling thread, and threads that it starts, their own current directory and file mode mask, with the
 // previous values at first. Returns false if the system refuses, as containers may.

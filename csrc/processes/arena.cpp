@@ -18,11 +18,7 @@
 namespace fastload {
 namespace {
 
-#ifdef MADV_POPULATE_WRITE
-constexpr int kPopulateWrite = MADV_POPULATE_WRITE;
-#else
-constexpr int kPopulateWrite = 23;  // older headers; the number is part of the kernel's interface
-#endif
+constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, which older headers do not have
 
 std::size_t page_bytes() noexcept { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
 
@@ -41,22 +37,22 @@ std::size_t most_bytes() noexcept {
     return limit.rlim_cur > used ? (limit.rlim_cur - used) / kLimitedShare : 0;
 }
 
-// Maps `size` bytes of a file, or of anonymous memory for -1. Returns null with an error number if it fails.
-std::uint8_t* map_shared(int file, std::size_t size, int* error) noexcept {
+// Maps `size` bytes of a file, or of anonymous memory for -1. Returns none with an error number if it fails.
+Mapping map_shared(int file, std::size_t size, int* error) noexcept {
     const int kind = file < 0 ? MAP_SHARED | MAP_ANONYMOUS : MAP_SHARED;
     // mlockall(MCL_FUTURE) locks each new mapping, which would give all of this one memory if it could be accessed.
     void* const data = ::mmap(nullptr, size, PROT_NONE, kind | MAP_NORESERVE, file, 0);
     if (data == MAP_FAILED) {
         *error = errno;
-        return nullptr;
+        return {};
     }
+    Mapping mapping(static_cast<std::uint8_t*>(data), size);
     if (::munlock(data, size) != 0 || ::mprotect(data, size, PROT_READ | PROT_WRITE) != 0) {
         *error = errno;
-        ::munmap(data, size);
-        return nullptr;
+        return {};
     }
     ::madvise(data, size, MADV_DONTDUMP);  // advice: a core dump without it is larger
-    return static_cast<std::uint8_t*>(data);
+    return mapping;
 }
 
 // Makes a file in the memory of the system that has no name any more. It is not open, with an error number, if that
@@ -72,26 +68,6 @@ UniqueFd open_nameless(int* error) noexcept {
 }
 
 }  // namespace
-
-Arena::Arena(Arena&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)),
-      num_slots_(other.num_slots_),
-      slot_bytes_(other.slot_bytes_),
-      is_limited_(other.is_limited_),
-      file_(std::move(other.file_)) {}
-
-Arena& Arena::operator=(Arena&& other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(num_slots_, other.num_slots_);
-    std::swap(slot_bytes_, other.slot_bytes_);
-    std::swap(is_limited_, other.is_limited_);
-    std::swap(file_, other.file_);
-    return *this;
-}
-
-Arena::~Arena() {
-    if (data_ != nullptr) ::munmap(data_, num_slots_ * slot_bytes_);
-}
 
 Arena Arena::create(std::size_t num_slots, std::size_t max_slot_bytes, For user, int* error) noexcept {
     UniqueFd file(::memfd_create("fastload", MFD_CLOEXEC));
@@ -119,7 +95,7 @@ Arena Arena::create_in(UniqueFd file, std::size_t num_slots, std::size_t max_slo
             *error = errno;
             continue;
         }
-        arena.data_ = map_shared(file.get(), size, error);
+        arena.memory_ = map_shared(file.get(), size, error);
         arena.num_slots_ = num_slots;
         arena.slot_bytes_ = slot_bytes;
     }
@@ -139,7 +115,7 @@ Arena Arena::open(int descriptor, std::size_t num_slots, std::size_t slot_bytes,
                static_cast<std::uint64_t>(facts.st_size) < size) {
         *error = EINVAL;
     } else {
-        arena.data_ = map_shared(descriptor, size, error);
+        arena.memory_ = map_shared(descriptor, size, error);
         arena.num_slots_ = num_slots;
         arena.slot_bytes_ = slot_bytes;
     }
@@ -163,7 +139,7 @@ bool Arena::populate(std::size_t slot, std::size_t offset, std::size_t size) con
     if (!is_limited_) return true;
     int result = 0;
     do {
-        result = ::fallocate(file_.get(), 0, memory - data_, static_cast<off_t>(size));
+        result = ::fallocate(file_.get(), 0, memory - memory_.data(), static_cast<off_t>(size));
     } while (result != 0 && errno == EINTR);
     return result == 0;
 }
@@ -184,7 +160,7 @@ std::size_t Arena::resident_bytes() const noexcept {
     std::size_t num_pages = 0;
     for (std::size_t at = 0; at < size; at += sizeof is_resident * page) {
         const std::size_t part = std::min(size - at, sizeof is_resident * page);
-        if (::mincore(data_ + at, part, is_resident) != 0) break;
+        if (::mincore(memory_.data() + at, part, is_resident) != 0) break;
         num_pages += static_cast<std::size_t>(std::count_if(is_resident, is_resident + part / page,
                                                             [](unsigned char flags) { return (flags & 1) != 0; }));
     }

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/span.h"
+#include "base/mapping.h"
 #include "base/unique_fd.h"
 
 namespace fastload {
@@ -31,14 +31,7 @@ class Arena {
     static Arena open(int descriptor, std::size_t num_slots, std::size_t slot_bytes, bool is_limited,
                       int* error) noexcept;
 
-    Arena() noexcept = default;
-    Arena(Arena&& other) noexcept;
-    Arena& operator=(Arena&& other) noexcept;
-    Arena(const Arena&) = delete;  // two owners would unmap twice
-    Arena& operator=(const Arena&) = delete;
-    ~Arena();
-
-    bool is_mapped() const noexcept { return data_ != nullptr; }
+    bool is_mapped() const noexcept { return memory_.data() != nullptr; }
     // -1: none.
     int descriptor() const noexcept { return file_.get(); }
     void close_descriptor() noexcept { file_ = UniqueFd(); }
@@ -50,7 +43,7 @@ class Arena {
     static std::size_t round_to_pages(std::size_t size) noexcept;
 
     // Only for a slot of the arena.
-    std::uint8_t* slot(std::size_t slot) const noexcept { return data_ + slot * slot_bytes_; }
+    std::uint8_t* slot(std::size_t slot) const noexcept { return memory_.data() + slot * slot_bytes_; }
     // Tells whether a slot has these bytes.
     bool has(std::size_t slot, std::size_t offset, std::size_t size) const noexcept;
 
@@ -71,7 +64,7 @@ class Arena {
   private:
     static Arena create_in(UniqueFd file, std::size_t num_slots, std::size_t max_slot_bytes, int* error) noexcept;
 
-    std::uint8_t* data_ = nullptr;
+    Mapping memory_;
     std::size_t num_slots_ = 0;
     std::size_t slot_bytes_ = 0;
     bool is_limited_ = false;

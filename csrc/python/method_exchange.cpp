@@ -279,23 +279,20 @@ bool has_name(const char* found, const char* name) noexcept {
     return found != nullptr && std::strcmp(found, name) == 0;
 }
 
-// Returns the entry of `function`, which keeps the process's object or replacement that it was first made for. Null
-// with a Python error, also if `wanted` differs from that.
-ExchangedMethod* find_method(PyObject* function, const char* name, const ExchangedMethod& wanted) {
-    const auto fail = [name](const char* reason) -> ExchangedMethod* {
-        refuse(name, reason);
-        return nullptr;
-    };
+}  // namespace
+
+// An entry keeps the process's object or replacement that it was first made for.
+bool MethodExchange::add(PyObject* function, const char* name, const ExchangedMethod& wanted) {
     PyMethodDef* definition = definition_of(function);
     if (definition == nullptr || !has_name(definition->ml_name, name))
-        return fail("it is no method of this name that is written in C");
+        return refuse(name, "it is no method of this name that is written in C");
     const std::size_t index = find_place(methods, definition);
-    if (index == kMaxMethods) return fail("there are too many");
+    if (index == kMaxMethods) return refuse(name, "there are too many");
     ExchangedMethod& method = methods[index];
     if (method.definition == nullptr) {
         const PyCFunction trampoline = choose_trampoline(kTrampolines[index], convention_of(*definition));
-        if (trampoline == nullptr) return fail("its calling convention is not known");
-        if (!is_writable(&definition->ml_meth)) return fail("its table is read-only");
+        if (trampoline == nullptr) return refuse(name, "its calling convention is not known");
+        if (!is_writable(&definition->ml_meth)) return refuse(name, "its table is read-only");
         keep_hashes();
         method = wanted;
         Py_XINCREF(method.process_object);
@@ -309,26 +306,22 @@ ExchangedMethod* find_method(PyObject* function, const char* name, const Exchang
     const bool is_wanted = method.process_object == wanted.process_object && method.own == wanted.own &&
                            method.replacement == wanted.replacement && method.is_drawing == wanted.is_drawing &&
                            method.tensor_type == wanted.tensor_type;
-    return is_wanted ? &method : fail("it was exchanged for something else");
+    if (!is_wanted) return refuse(name, "it was exchanged for something else");
+    methods_.push_back(&method);
+    return true;
 }
-
-}  // namespace
 
 bool MethodExchange::add_method(PyObject* function, const char* name, const StandIn& stand_in) {
     ExchangedMethod wanted;
     wanted.process_object = stand_in.process_object.get();
     wanted.own = stand_in.own;
-    const ExchangedMethod* method = find_method(function, name, wanted);
-    if (method != nullptr) methods_.push_back(method);
-    return method != nullptr;
+    return add(function, name, wanted);
 }
 
 bool MethodExchange::add_function(PyObject* function, const char* name, PyObject* replacement) {
     ExchangedMethod wanted;
     wanted.replacement = replacement;
-    const ExchangedMethod* method = find_method(function, name, wanted);
-    if (method != nullptr) methods_.push_back(method);
-    return method != nullptr;
+    return add(function, name, wanted);
 }
 
 bool MethodExchange::add_drawing(PyObject* function, const char* name, PyObject* replacement, PyTypeObject* tensor_type,
@@ -342,9 +335,7 @@ bool MethodExchange::add_drawing(PyObject* function, const char* name, PyObject*
     wanted.tensor_type = tensor_type;
     wanted.count_modes = count_modes;
     wanted.has_object = Py_TYPE(function) == &PyMethodDescr_Type;
-    const ExchangedMethod* method = find_method(function, name, wanted);
-    if (method != nullptr) methods_.push_back(method);
-    return method != nullptr;
+    return add(function, name, wanted);
 }
 
 PyObject* call_original(PyObject* function, PyObject* packed, PyObject* keywords) {

@@ -49,6 +49,8 @@ class MethodExchange {
     void undo() const noexcept;
 
   private:
+    bool add(PyObject* function, const char* name, const ExchangedMethod& wanted);
+
     std::vector<const ExchangedMethod*> methods_;
     std::vector<const ExchangedGetter*> getters_;
 };

@@ -37,4 +37,9 @@ Ref exchange_thread_draws(PyObject* take_generator) noexcept;
 // Makes the calling thread draw from `generators` from now on. Returns the owner of its old ones, which may be null.
 Ref exchange_thread_generators(ThreadGenerators* generators, PyObject* owner) noexcept;
 
+// random.gauss keeps every second value in an attribute of the process's random.Random. This gives each thread its own.
+// Returns a descriptor for the attribute gauss_next of `type`, a subclass of random.Random. In a thread with generators
+// of its own it reads and writes their random.Random, else the object's __dict__. Null with a Python error.
+Ref make_gauss_next(PyTypeObject* type) noexcept;
+
 }  // namespace fastload

@@ -3,17 +3,20 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
+#include "base/mapping.h"
 #include "base/unique_fd.h"
-#include "python/fork_page.h"
 #include "python/immortal_objects.h"
 #include "python/large_containers.h"
 #include "python/sharable_types.h"
@@ -83,6 +86,47 @@ class FirstToEnd {
     const UniqueFd file_{::open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC)};
     char before_[16];
     ssize_t size_before_;
+};
+
+// The outcome of the maker, for its parent.
+enum class MakerResult : int { kNone, kDone, kForkFailed, kNoMemory };
+
+// A page of memory in which forked processes tell their parent about themselves. Shared with processes that are forked
+// after its creation; each has to destroy it. A process sees what another one has written once it knows by the system
+// that it has ended; see Note [maker].
+class ForkPage {
+  public:
+    // Throws PythonError if there is no memory.
+    explicit ForkPage(int num_workers) : num_workers_(num_workers) {
+        const std::size_t bytes = sizeof(Content) + static_cast<std::size_t>(num_workers) * sizeof(pid_t);
+        void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (memory == MAP_FAILED) throw_os_error(errno);
+        memory_ = Mapping(static_cast<std::uint8_t*>(memory), bytes);
+    }
+
+    int num_workers() const noexcept { return num_workers_; }
+
+    // 0 until it is set.
+    pid_t pid(int worker) const noexcept { return pids()[worker]; }
+    void set_pid(int worker, pid_t pid) noexcept { pids()[worker] = pid; }
+
+    void set_result(MakerResult result, int error = 0) noexcept {
+        content().error = error;
+        content().result = result;
+    }
+    MakerResult result() const noexcept { return content().result; }
+    int error() const noexcept { return content().error; }  // the errno of kForkFailed
+
+  private:
+    struct Content {
+        volatile MakerResult result;  // volatile: another process ends between two accesses
+        volatile int error;
+    };
+    Content& content() const noexcept { return *reinterpret_cast<Content*>(memory_.data()); }
+    volatile pid_t* pids() const noexcept { return reinterpret_cast<volatile pid_t*>(&content() + 1); }
+
+    Mapping memory_;
+    int num_workers_;
 };
 
 struct Channel {

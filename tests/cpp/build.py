@@ -76,7 +76,7 @@ MUTANTS = {
         "if (!slot->is_copying) return {};",
         "slot->is_copying = false; return {};",
     ),
-    "unwritten": ("engine/batch/batch_copy.cpp", "!has_destinations_ || !is_written_", "!has_destinations_"),
+    "unwritten": ("engine/batch/staging_ring.cpp", "!has_destinations_ || !is_written_", "!has_destinations_"),
     "early": ("cuda/cuda_backend.cpp", "*is_done = error == 0;", "*is_done = true;"),
     "other_stream": (
         "cuda/cuda_backend.cpp",

@@ -8,16 +8,7 @@
 #include "temporary_folder.h"
 
 namespace fastload {
-namespace {
-
 using namespace testing;
-
-class ZerosAreEnough final : public HeadJudge {
-  public:
-    bool is_enough(ByteSpan head) const noexcept override { return head[0] == 0 && head[head.size() - 1] == 0; }
-};
-
-}  // namespace
 
 TEST_CASE(reader_gives_the_whole_file_and_reuses_its_memory) {
     TemporaryFolder folder;
@@ -79,14 +70,14 @@ TEST_CASE(reader_gives_the_beginning_of_a_large_file_that_is_rejected) {
     contents_of_file[FileReader::kHeadBytes - 1] = 'x';
     const std::string others = folder.write("others", contents_of_file);
     FileReader reader;
-    const ZerosAreEnough judge;
+    const HeadJudge judge = [](ByteSpan head) { return head[0] == 0 && head[head.size() - 1] == 0; };
     ByteSpan contents;
-    CHECK(reader.read(bytes_of(zeros), 1 << 20, &contents, nullptr, &judge).is_ok());
+    CHECK(reader.read(bytes_of(zeros), 1 << 20, &contents, nullptr, judge).is_ok());
     CHECK_EQUAL(contents.size(), FileReader::kHeadBytes);
     CHECK(reader.scratch_bytes() < kUnjudged);
-    CHECK(reader.read(bytes_of(unjudged), 1 << 20, &contents, nullptr, &judge).is_ok());
+    CHECK(reader.read(bytes_of(unjudged), 1 << 20, &contents, nullptr, judge).is_ok());
     CHECK_EQUAL(contents.size(), kUnjudged);
-    CHECK(reader.read(bytes_of(others), 1 << 20, &contents, nullptr, &judge).is_ok());
+    CHECK(reader.read(bytes_of(others), 1 << 20, &contents, nullptr, judge).is_ok());
     CHECK(contents.size() == kUnjudged + 1 && contents[kUnjudged] == 'x');
     CHECK(reader.read(bytes_of(zeros), 1 << 20, &contents).is_ok());
     CHECK_EQUAL(contents.size(), kUnjudged + 1);

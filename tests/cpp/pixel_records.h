@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "base/content_hash.h"
-#include "base/record_stamp.h"
 #include "base/span.h"
 
 namespace fastload::testing {

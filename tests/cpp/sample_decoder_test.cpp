@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "check.h"
-#include "engine/batch/batch_rows.h"
+#include "engine/batch/buffer_pool.h"
 #include "failing_allocation.h"
 #include "image/steps/crop.h"
 #include "image/steps/random_resized_crop.h"

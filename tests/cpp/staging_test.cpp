@@ -1,7 +1,6 @@
 // Staging slots and the copies out of them, on a fake GPU.
 
 #include "check.h"
-#include "engine/batch/batch_copy.h"
 #include "engine/batch/staging_ring.h"
 #include "opened_gpu.h"
 

@@ -64,13 +64,6 @@ def num_listed(root: Path, mode: IndexMode = "auto") -> int:
 
 
 @pytest.mark.usefixtures("settled")
-def test_a_second_start_lists_no_directory(root: Path) -> None:
-    assert num_listed(root) == NUM_DIRECTORIES
-    assert num_listed(root) == 0
-    assert_like_torchvision(root)
-
-
-@pytest.mark.usefixtures("settled")
 def test_one_index_serves_every_form_of_the_root(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     num_listed(root)
     monkeypatch.chdir(root.parent)

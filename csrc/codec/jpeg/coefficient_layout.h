@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "base/content_hash.h"
-#include "base/record_stamp.h"
 #include "base/span.h"
 #include "codec/jpeg/markers.h"
 

@@ -10,7 +10,7 @@
 
 #include "base/mt19937_stream.h"
 #include "base/status.h"
-#include "engine/batch/batch_copy.h"
+#include "engine/batch/staging_ring.h"
 #include "engine/sample/sample_task.h"
 
 namespace fastload {
@@ -21,7 +21,6 @@ namespace fastload {
 // lane reuses it, so that a warm epoch allocates nothing here. `memory` keeps the batch's bytes alive while tasks may
 // write to them: it leaves the slot when the batch is handed over or, after a cancel, when the last thread drops the
 // slot. A thread that hangs in a read therefore keeps its memory for as long as it hangs.
-enum class SlotState : std::uint8_t { kFree, kFilling, kReady, kHandedOver };
 
 struct SampleError {
     std::size_t position = 0;  // in the batch
@@ -69,7 +68,7 @@ struct BatchSlot {
     std::size_t next_position = 0;
 
     // Guarded by the lane's mutex.
-    SlotState state = SlotState::kFree;
+    bool is_ready = false;  // until it is handed over
     std::size_t samples_left = 0;
     std::vector<SampleError> errors;  // sorted by position, whatever the order of events; with room for all samples
     // Used if the draws of a lane have an order.

@@ -11,7 +11,6 @@
 #include "base/span.h"
 #include "codec/jpeg/entropy_index.h"
 #include "engine/cache/file_record_cache.h"
-#include "engine/cache/index_record.h"
 #include "engine/cache/index_records.h"
 #include "engine/fork_guard.h"
 

@@ -46,13 +46,8 @@ FileRecordCounters FileRecordCache::counters() const noexcept {
     const auto outcome = [this](Outcome which) {
         return outcomes_[static_cast<int>(which)].load(std::memory_order_relaxed);
     };
-    FileRecordCounters counters;
-    counters.hits = outcome(Outcome::kHit);
-    counters.stale = outcome(Outcome::kStale);
-    counters.damaged = outcome(Outcome::kDamaged);
-    counters.checks = checks_.load(std::memory_order_relaxed);
-    counters.mismatches = mismatches_.load(std::memory_order_relaxed);
-    return counters;
+    return {outcome(Outcome::kHit), outcome(Outcome::kStale), outcome(Outcome::kDamaged),
+            checks_.load(std::memory_order_relaxed), mismatches_.load(std::memory_order_relaxed)};
 }
 
 }  // namespace fastload

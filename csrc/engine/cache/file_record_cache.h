@@ -9,10 +9,8 @@
 #include <utility>
 
 #include "base/content_hash.h"
-#include "base/record_stamp.h"
 #include "base/span.h"
 #include "engine/cache/built_records.h"
-#include "engine/cache/file_system_kind.h"
 #include "engine/cache/file_version.h"
 #include "engine/cache/stored_record.h"
 #include "engine/fork_guard.h"

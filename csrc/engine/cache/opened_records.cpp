@@ -27,7 +27,7 @@ std::shared_ptr<const OpenedRecords> open_records(const StorePlace& place, const
         RecordFileVerdict::kGood) {
         return nullptr;
     }
-    if (!(directory.id == file->id())) return nullptr;
+    if (directory.id != file->id()) return nullptr;
     return std::make_shared<const OpenedRecords>(name, std::move(file), directory);
 }
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/content_hash.h"
-#include "engine/cache/store_place.h"
+#include "engine/cache/record_kinds.h"
 #include "io/records/record_directory.h"
 #include "io/records/record_file.h"
 

@@ -65,7 +65,7 @@ bool RecordAppender::take_over(const std::string& name) {
     // Read after the lock is taken: the writer may have written a last directory before it ended.
     if (read_record_directory(place_.folder, name, place_.kind, revision, *place_.key, &directory, &error) !=
             RecordFileVerdict::kGood ||
-        !(directory.id == file->id()) || writer.go_on_from(directory.covered_bytes) != 0) {
+        directory.id != file->id() || writer.go_on_from(directory.covered_bytes) != 0) {
         return false;
     }
     writer_ = std::move(writer);

@@ -10,7 +10,7 @@
 #include "base/content_hash.h"
 #include "base/span.h"
 #include "engine/cache/opened_records.h"
-#include "engine/cache/store_place.h"
+#include "engine/cache/record_kinds.h"
 #include "io/records/record_directory.h"
 #include "io/records/record_file.h"
 #include "io/records/record_folder.h"

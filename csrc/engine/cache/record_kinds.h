@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/content_hash.h"
 #include "engine/cache/index_records.h"
 #include "io/records/record_file.h"
 
@@ -43,5 +44,13 @@ constexpr std::uint64_t room_for(RecordKind kind, std::uint64_t max_bytes, std::
     const std::uint64_t left = max_bytes - std::min(max_bytes, other_bytes);
     return kind == RecordKind::kIndex ? left : left - std::min(left, max_bytes / 32);
 }
+
+// The place of a store's records of one kind.
+struct StorePlace {
+    int folder = -1;  // a descriptor, which the store's owner keeps open
+    RecordKind kind = RecordKind::kIndex;
+    const HashKey* key = nullptr;
+    std::uint64_t max_bytes = 0;  // of all files in the folder
+};
 
 }  // namespace fastload

@@ -260,17 +260,8 @@ std::uint64_t RecordStore::overhead_bytes() const noexcept {
 }
 
 StoreCounters RecordStore::counters() const noexcept {
-    StoreCounters counters;
-    const std::shared_ptr<const RecordSnapshot> now = snapshot();
-    counters.records = now->num_records();
-    counters.memory_bytes = now->memory_bytes();
-    counters.bytes_read = reads_.bytes();
-    counters.bytes_written = bytes_written_.load(std::memory_order_relaxed);
-    counters.records_published = records_published_.load(std::memory_order_relaxed);
-    counters.damaged = reads_.damaged();
-    counters.write_error = write_error_.load(std::memory_order_relaxed);
-    counters.read_error = reads_.error();
-    return counters;
+    return {read_counters(*snapshot(), reads_), bytes_written_.load(std::memory_order_relaxed),
+            records_published_.load(std::memory_order_relaxed), write_error_.load(std::memory_order_relaxed)};
 }
 
 }  // namespace fastload

@@ -17,21 +17,15 @@
 #include "engine/cache/record_appender.h"
 #include "engine/cache/record_kinds.h"
 #include "engine/cache/record_map.h"
-#include "engine/cache/store_reads.h"
 #include "engine/cache/stored_record.h"
 #include "engine/fork_guard.h"
 
 namespace fastload {
 
-struct StoreCounters {
-    std::uint64_t records = 0;       // that can be found; a record in several files counts in each
-    std::uint64_t memory_bytes = 0;  // for the places of the records
-    std::uint64_t bytes_read = 0;
+struct StoreCounters : ReadCounters {
     std::uint64_t bytes_written = 0;      // by this process
     std::uint64_t records_published = 0;  // by this process
-    std::uint64_t damaged = 0;  // records that could not be read, or have another key than their directory says
-    int write_error = 0;        // the reason why nothing is kept any more: a system error, or kStoreIsFull
-    int read_error = 0;         // the system error after which nothing is looked for
+    int write_error = 0;                  // the reason why nothing is kept any more: a system error, or kStoreIsFull
 };
 
 // Note [record store]

@@ -38,7 +38,7 @@ void report_file(const StorePlace& place, const RecordCheck& is_whole, StoreFile
     RecordDirectory directory;
     report->verdict =
         read_record_directory(place.folder, report->name, place.kind, revision, *place.key, &directory, &report->error);
-    if (report->verdict == RecordFileVerdict::kGood && !(directory.id == file.id())) {
+    if (report->verdict == RecordFileVerdict::kGood && directory.id != file.id()) {
         report->verdict = RecordFileVerdict::kFailed;
         report->error = EBADMSG;
     }

@@ -8,7 +8,7 @@
 
 #include "base/content_hash.h"
 #include "base/span.h"
-#include "engine/cache/store_place.h"
+#include "engine/cache/record_kinds.h"
 
 namespace fastload {
 

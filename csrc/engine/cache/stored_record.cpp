@@ -38,4 +38,8 @@ bool find_stored(const RecordSnapshot& files, const ContentKey& key, std::uint32
     return true;
 }
 
+ReadCounters read_counters(const RecordSnapshot& files, const StoreReads& reads) noexcept {
+    return {files.num_records(), files.memory_bytes(), reads.bytes(), reads.damaged(), reads.error()};
+}
+
 }  // namespace fastload

@@ -1,6 +1,7 @@
 // A record that was found in a store, to be read in parts.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -8,10 +9,38 @@
 #include "base/content_hash.h"
 #include "base/span.h"
 #include "engine/cache/opened_records.h"
-#include "engine/cache/store_reads.h"
 #include "io/records/record_file.h"
 
 namespace fastload {
+
+// Counts reads from a store. Thread-safe.
+class StoreReads {
+  public:
+    void count_read(std::uint64_t bytes) noexcept {
+        failures_in_a_row_.store(0, std::memory_order_relaxed);
+        bytes_.fetch_add(bytes, std::memory_order_relaxed);
+    }
+    // `error` is the system's, or 0 if other data lies there.
+    void count_failure(int error) noexcept {
+        damaged_.fetch_add(1, std::memory_order_relaxed);
+        if (error != 0 && failures_in_a_row_.fetch_add(1, std::memory_order_relaxed) + 1 == kManyFailures) {
+            error_.store(error, std::memory_order_relaxed);
+        }
+    }
+
+    // The system error after which nothing is read any more, because the system refused too often; 0 if there is none.
+    int error() const noexcept { return error_.load(std::memory_order_relaxed); }
+    std::uint64_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
+    std::uint64_t damaged() const noexcept { return damaged_.load(std::memory_order_relaxed); }
+
+  private:
+    static constexpr std::uint32_t kManyFailures = 100;
+
+    std::atomic<std::uint32_t> failures_in_a_row_{0};
+    std::atomic<int> error_{0};
+    std::atomic<std::uint64_t> bytes_{0};
+    std::atomic<std::uint64_t> damaged_{0};
+};
 
 // Keeps the record's file open. Not thread-safe. Can be read as long as the store lives; may be destroyed later.
 class StoredRecord {
@@ -41,6 +70,16 @@ class StoredRecord {
     std::shared_ptr<const RecordFile> file_;
     StoreReads* reads_ = nullptr;
 };
+
+struct ReadCounters {
+    std::uint64_t records = 0;       // that can be found; a record in several files counts in each
+    std::uint64_t memory_bytes = 0;  // for the places of the records
+    std::uint64_t bytes_read = 0;
+    std::uint64_t damaged = 0;  // records that could not be read, or have another key than their directory says
+    int read_error = 0;         // the system error after which no record is looked for, or 0
+};
+
+ReadCounters read_counters(const RecordSnapshot& files, const StoreReads& reads) noexcept;
 
 // Finds the key's record of the highest rank, without a system call. Returns false if there is none, or if reads have
 // ended.

@@ -87,8 +87,8 @@ bool NativeSampleWorker::open_record(FileRecordCache* records, const StepsHash& 
 void NativeSampleWorker::read_contents(ByteSpan path, const WorkingDirectory* directory, SampleFile* file,
                                        SampleTimings* timings) const noexcept {
     const StageTimer timer(&timings->read_ns);
-    const Judge judge(*this);
-    file->read(path, options_.max_file_bytes, directory, &judge);
+    file->read(path, options_.max_file_bytes, directory,
+               [this](ByteSpan head) { return !options_.is_native_jpeg_allowed || decoder_.rejects_head(head); });
     timings->bytes_read += file->contents().size();
 }
 

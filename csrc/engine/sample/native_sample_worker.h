@@ -9,7 +9,6 @@
 #include "codec/jpeg/jpeg_decoder.h"
 #include "engine/cache/decode_cache.h"
 #include "engine/sample/indexed_decode.h"
-#include "engine/sample/loaded_pixels.h"
 #include "engine/sample/recorded_decode.h"
 #include "engine/sample/sample_task.h"
 #include "image/plan/pixel_record.h"
@@ -72,17 +71,6 @@ class NativeSampleWorker final : public SampleWorker {
   private:
     // Beyond it a thread keeps no scratch of large images for the next one: enough for photos of 12 megapixels.
     static constexpr std::size_t kMaxKeptScratchBytes = std::size_t{64} << 20;
-
-    class Judge final : public HeadJudge {
-      public:
-        explicit Judge(const NativeSampleWorker& worker) noexcept : worker_(worker) {}
-        bool is_enough(ByteSpan head) const noexcept override {
-            return !worker_.options_.is_native_jpeg_allowed || worker_.decoder_.rejects_head(head);
-        }
-
-      private:
-        const NativeSampleWorker& worker_;
-    };
 
     FileRecordCache* records_for(const FirstSteps* first_steps) const noexcept {
         return first_steps == nullptr ? coefficients_ : pixels_;

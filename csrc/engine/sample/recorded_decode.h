@@ -10,8 +10,8 @@
 #include "base/status.h"
 #include "codec/jpeg/jpeg_decoder.h"
 #include "engine/cache/file_record_cache.h"
-#include "engine/sample/loaded_pixels.h"
 #include "engine/sample/recorded_file.h"
+#include "engine/sample/sample_task.h"
 #include "engine/sample/sample_timings.h"
 #include "kernels/kernel_table.h"
 

@@ -5,7 +5,7 @@
 namespace fastload {
 
 void SampleFile::read(ByteSpan path, std::uint64_t max_file_bytes, const WorkingDirectory* directory,
-                      const HeadJudge* judge) noexcept {
+                      const HeadJudge& judge) noexcept {
     status_ = reader_.read(path, max_file_bytes, &contents_, directory, judge);
     is_read_ = true;
 }

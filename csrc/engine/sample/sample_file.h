@@ -28,7 +28,7 @@ class SampleFile {
 
     // As FileReader::read. The contents stay until forget().
     void read(ByteSpan path, std::uint64_t max_file_bytes, const WorkingDirectory* directory = nullptr,
-              const HeadJudge* judge = nullptr) noexcept;
+              const HeadJudge& judge = nullptr) noexcept;
     // Takes the record that recorded() has opened instead of the file.
     void take_record() noexcept;
     // Takes `contents`, which somebody else keeps, for what a file holds.

@@ -97,6 +97,17 @@ struct SampleTask {
     }
 };
 
+// The pixels of which views are made: in the scratch memory of a worker or in a file's record, until the next ones are
+// loaded.
+struct LoadedPixels {
+    StripImageView view;
+    PlanarImageView rows;  // instead of the view, after the first steps
+    Region region;         // of the image, as the file or the reference decoder has it, or as the first steps made it
+    bool are_first_steps_done = false;
+
+    ImageSize size() const noexcept { return {region.width, region.height}; }
+};
+
 // The scratch and code of one thread. Not thread-safe; never throws, never takes the GIL.
 class SampleWorker {
   public:

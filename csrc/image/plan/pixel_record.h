@@ -7,7 +7,6 @@
 #include "base/aligned_buffer.h"
 #include "base/content_hash.h"
 #include "base/image_view.h"
-#include "base/record_stamp.h"
 #include "base/span.h"
 #include "base/status.h"
 

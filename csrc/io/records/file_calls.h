@@ -45,6 +45,21 @@ int find_facts(int file, struct stat* facts) noexcept;
 int find_facts_in_folder(int folder, const char* name, struct stat* facts) noexcept;
 bool is_missing(int folder, const char* name) noexcept;
 
+enum class RecordFileVerdict {
+    kGood,
+    kForeign,    // of another format, kind, byte order or decoder: left alone
+    kUntrusted,  // not a regular file, owned by neither this user nor root, or writable by others
+    kFailed      // with the system's error
+};
+
+struct TrustedFile {
+    UniqueFd descriptor;
+    std::uint64_t size = 0;  // bytes, when it was opened
+};
+
+// Opens a file that others may have put there. `flags` is O_RDONLY or O_RDWR. Never waits and never follows a link.
+RecordFileVerdict open_trusted_file(int folder, const char* name, int flags, TrustedFile* file, int* error) noexcept;
+
 // Fills the parts in turn, at most four, from the file's byte `offset` on. `size` is less than their total if the file
 // ends earlier.
 int read_at(int file, std::uint64_t offset, Span<const Span<std::uint8_t>> parts, std::size_t* size) noexcept;

@@ -127,13 +127,6 @@ int read_entries(int file, const HashKey& key, const DirectoryHead& head, Record
     return is_whole && is_valid(*directory) ? 0 : EBADMSG;
 }
 
-RecordFileVerdict read_any_head(int folder, const std::string& name, DirectoryHead* head, int* error) noexcept {
-    TrustedFile file;
-    const FileName file_name(name, ".dir");
-    const RecordFileVerdict verdict = open_trusted_file(folder, file_name.c_str(), O_RDONLY, &file, error);
-    return verdict == RecordFileVerdict::kGood ? read_head(file.descriptor.get(), nullptr, head, error) : verdict;
-}
-
 }  // namespace
 
 bool comes_before(const DirectoryEntry& a, const DirectoryEntry& b) noexcept {
@@ -182,8 +175,10 @@ RecordFileVerdict read_record_directory(int folder, const std::string& name, Rec
 
 RecordFileVerdict read_record_generation(int folder, const std::string& name, std::uint64_t* generation,
                                          int* error) noexcept {
+    TrustedFile file;
     DirectoryHead head;
-    const RecordFileVerdict verdict = read_any_head(folder, name, &head, error);
+    RecordFileVerdict verdict = open_trusted_file(folder, FileName(name, ".dir").c_str(), O_RDONLY, &file, error);
+    if (verdict == RecordFileVerdict::kGood) verdict = read_head(file.descriptor.get(), nullptr, &head, error);
     if (verdict == RecordFileVerdict::kGood) *generation = head.generation;
     return verdict;
 }

@@ -37,7 +37,7 @@ void keep_best(std::vector<Entry>* entries) {
 }
 
 struct RecordDirectory {
-    RecordFileId id;                      // of its .dat
+    RecordFileId id = {};                 // of its .dat
     std::uint64_t generation = 0;         // grows by one with each write
     std::uint64_t covered_bytes = 0;      // of the .dat; all records lie in them
     std::vector<DirectoryEntry> entries;  // in order

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cinttypes>
+#include <cstdio>
 #include <limits>
 #include <new>
 #include <type_traits>
@@ -27,18 +29,13 @@ int fill_randomly(Span<std::uint8_t> bytes) noexcept {
     return error_of([&] { return ::getrandom(bytes.data(), bytes.size(), 0); });
 }
 
-void append_hex(std::uint64_t number, std::string* text) {
-    for (int shift = 60; shift >= 0; shift -= 4) text->push_back("0123456789abcdef"[number >> shift & 15]);
-}
-
 // Makes a name that almost certainly nobody has. Returns ENOMEM if there is no memory for it.
 int make_name(RecordKind kind, std::string* name) noexcept try {
     std::uint64_t number = 0;
     if (const int error = fill_randomly(bytes_of_value(&number)); error != 0) return error;
-    std::string made = record_kind_name(kind);
-    made.push_back('-');
-    append_hex(number, &made);
-    *name = std::move(made);
+    char digits[17];
+    std::snprintf(digits, sizeof digits, "%016" PRIx64, number);
+    *name = std::string(record_kind_name(kind)) + "-" + digits;
     return 0;
 } catch (const std::bad_alloc&) {
     return ENOMEM;
@@ -62,15 +59,8 @@ int write_head(int file, const RecordFileHead& head) noexcept {
 }  // namespace
 
 const char* record_kind_name(RecordKind kind) noexcept {
-    switch (kind) {
-        case RecordKind::kIndex:
-            return "index";
-        case RecordKind::kCoefficients:
-            return "coefficients";
-        case RecordKind::kPixels:
-            return "pixels";
-    }
-    return "";
+    constexpr const char* kNames[] = {"index", "coefficients", "pixels"};
+    return kNames[static_cast<std::uint32_t>(kind) - 1];
 }
 
 RecordFileVerdict judge_head(const RecordFileHead& head, std::size_t size, const RecordFileHead& expected,

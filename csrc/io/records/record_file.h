@@ -9,7 +9,7 @@
 #include "base/content_hash.h"
 #include "base/span.h"
 #include "base/unique_fd.h"
-#include "io/records/trusted_file.h"
+#include "io/records/file_calls.h"
 
 namespace fastload {
 
@@ -27,14 +27,7 @@ enum class RecordKind : std::uint32_t { kIndex = 1, kCoefficients = 2, kPixels =
 const char* record_kind_name(RecordKind kind) noexcept;
 
 // A random number that tells apart two files of one name.
-struct RecordFileId {
-    std::uint64_t low = 0;
-    std::uint64_t high = 0;
-
-    friend constexpr bool operator==(const RecordFileId& a, const RecordFileId& b) noexcept {
-        return a.low == b.low && a.high == b.high;
-    }
-};
+using RecordFileId = std::array<std::uint64_t, 2>;
 
 struct RecordFileHead {
     static constexpr std::array<char, 8> kMagic = {'f', 'l', 'r', 'e', 'c', 'o', 'r', 'd'};
@@ -46,7 +39,7 @@ struct RecordFileHead {
     std::uint32_t format_version = kFormatVersion;
     RecordKind kind = RecordKind::kIndex;
     std::uint32_t decoder_revision = 0;
-    RecordFileId id;
+    RecordFileId id = {};
 };
 
 struct RecordHead {
@@ -105,7 +98,7 @@ class RecordFile {
 
   private:
     UniqueFd file_;
-    RecordFileId id_;
+    RecordFileId id_ = {};
 };
 
 // Appends records to a file of its own. Not thread-safe. Never calls flock(LOCK_UN): in a forked child that would free
@@ -144,7 +137,7 @@ class RecordFileWriter {
   private:
     UniqueFd file_;
     std::string name_;
-    RecordFileId id_;
+    RecordFileId id_ = {};
     std::uint64_t end_ = 0;
     std::uint64_t pushed_end_ = 0;
 };

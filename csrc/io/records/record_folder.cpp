@@ -12,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include "io/file_facts.h"
 #include "io/records/file_calls.h"
 #include "io/records/record_directory.h"
 
@@ -207,11 +208,8 @@ int list_record_files(int folder, RecordKind kind, FolderFiles* files) {
 int find_folder_time(int folder, std::int64_t* mtime_ns) noexcept {
     struct stat facts = {};
     const int error = find_facts(folder, &facts);
-    if (error != 0) return error;
-    // Unsigned, because the number wraps in the year 2262; only equality counts.
-    const std::uint64_t seconds = static_cast<std::uint64_t>(facts.st_mtim.tv_sec) * 1'000'000'000;
-    *mtime_ns = static_cast<std::int64_t>(seconds + static_cast<std::uint64_t>(facts.st_mtim.tv_nsec));
-    return 0;
+    if (error == 0) *mtime_ns = nanoseconds_of(facts.st_mtim);
+    return error;
 }
 
 int remove_remains(int folder, RecordKind kind) {

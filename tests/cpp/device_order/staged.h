@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "device_order/ring.h"
-#include "engine/batch/batch_copy.h"
 #include "engine/batch/staging_ring.h"
 
 namespace fastload::testing {
