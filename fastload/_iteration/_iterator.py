@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import functools
 import operator
 import os
 import sys
@@ -23,7 +24,7 @@ from fastload._iteration._late_epoch import LateEpoch
 from fastload._iteration._maker import BatchMaker, EpochStart, MadeBatch, Request, TorchValues
 from fastload._iteration._saved_state import SavedState
 from fastload._iteration._setup import LoaderSetup
-from fastload._iteration._states import EpochIdentity, order_from
+from fastload._iteration._states import order_from, state_of_epoch
 from fastload._process._config import TorchDataLoader
 from fastload._process._exit import exit_state
 from fastload._process._interrupts import is_interrupt
@@ -131,7 +132,7 @@ class EpochIterator(_BaseDataLoaderIter, _native.Droppable):
         # Batches that have come, the oldest first. The source of the batch in `_ready` is the first until it is let go.
         self._made: collections.deque[MadeBatch] = collections.deque()
         self._current: MadeBatch | None = None  # the source of the batch in `_ready`
-        self._late_error: Exception | None = None  # came instead of a batch, after the batches in `_made`
+        self._late_errors: list[Exception] = []  # at most one, which came instead of a batch, after those in `_made`
         first, position = (0, 0) if saved is None else (saved.begins_at, saved.position)
         self._num_yielded = self._num_before = self._next_number = first
         self._position_begun = position
@@ -296,26 +297,19 @@ class EpochIterator(_BaseDataLoaderIter, _native.Droppable):
     def _next_made(self) -> MadeBatch:
         """Returns the next batch, sent to the device, and sends later batches there that have come already."""
         if not self._made:
-            self._raise_late_error()
+            if self._late_errors:
+                raise self._late_errors.pop()
             self._take_next()
         self._open_last()
-        while self._late_error is None and len(self._made) <= self._delivery.prefetch and self._maker.has_next:
+        while not self._late_errors and len(self._made) <= self._delivery.prefetch and self._maker.has_next:
             try:
                 self._take_next()
                 self._open_last()
             except Exception as error:
                 if is_interrupt(error):
                     raise
-                self._late_error = error.with_traceback(None)  # raised in its turn
+                self._late_errors = [error.with_traceback(None)]  # raised in its turn
         return self._made[0]
-
-    def _raise_late_error(self) -> None:
-        error, self._late_error = self._late_error, None
-        if error is not None:
-            try:
-                raise error
-            finally:
-                del error  # its traceback refers to this frame
 
     def _take_next(self) -> None:
         """Appends the next batch to `_made`. Raises StopIteration at the end of the epoch."""
@@ -455,7 +449,7 @@ class EpochIterator(_BaseDataLoaderIter, _native.Droppable):
             return self._current.number
         if self._made:
             return self._made[0].number
-        return self._next_number - (0 if self._late_error is None else 1)
+        return self._next_number - len(self._late_errors)
 
     def _follow_epoch(self) -> None:
         """Applies an epoch that was set after iter() if nothing was requested yet. May be repeated."""
@@ -481,7 +475,7 @@ class EpochIterator(_BaseDataLoaderIter, _native.Droppable):
         """Returns whether all batches of the epoch were handed out; None: the length of the user's sampler tells."""
         if self._is_over:
             return True
-        if self._ready or self._made or self._late_error or self._maker.in_flight or self._given:
+        if self._ready or self._made or self._late_errors or self._maker.in_flight or self._given:
             return False
         if self._is_exhausted and self._maker.is_running:  # if it has ended, batches in flight may be missing
             return True
@@ -498,27 +492,28 @@ class EpochIterator(_BaseDataLoaderIter, _native.Droppable):
         return lambda: (after if _is_at_end(position, index_sampler) else before)()
 
     def _state_at(self, position: int, *, is_over: bool) -> Callable[[], SavedState]:
-        setup = self._setup
-        identity = EpochIdentity(
+        setup, order = self._setup, self._order
+        begins_at, workers = self._maker.state_before(position, is_over=is_over)
+        goes_on = setup.is_persistent or not is_over  # the workers resume
+        new_state = functools.partial(
+            SavedState,
+            "between epochs" if is_over else "in an epoch",
             rng=setup.settings.rng,
             seed=setup.settings.seed,
+            epoch=self._epoch + is_over,
+            position=0 if is_over else position,
+            num_yielded=position,
             num_workers=setup.num_threads,
-            is_persistent=setup.is_persistent,
-            generator=setup.generator,
-            index_sampler=setup.index_sampler,
+            base_seed=int(self._base_seed) if goes_on else None,
+            resets=self._resets + is_over if goes_on else 0,
             way=self._maker.way,
-            fingerprint=self._maker.fingerprint,
-            epoch=self._epoch,
-            base_seed=int(self._base_seed),
-            resets=self._resets,
-            graph_seed=self._graph_seed,
+            graph_seed=None if is_over else self._graph_seed,
         )
-        begins_at, workers = self._maker.state_before(position, is_over=is_over)
-        if is_over:
-            rest = self._order.saved_after(is_exhausted=self._is_exhausted or self._is_over)
-            return lambda: identity.state_after(position, rest(), workers())
-        sampler = self._order.saved_at(begins_at)
-        return lambda: identity.state_at(position, sampler, workers())
+        is_exhausted = self._is_exhausted or self._is_over
+        sampler = order.saved_after(is_exhausted=is_exhausted) if is_over else order.saved_at(begins_at)
+        return functools.partial(
+            state_of_epoch, new_state, sampler, workers, self._maker.fingerprint, setup.generator, setup.index_sampler
+        )
 
     def _when_dropped(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         # A program that leaves a loop drops its iterator, and may then ask the loader for its state. While the

@@ -25,10 +25,10 @@ from typing import Any, Literal, cast
 import torch
 
 from fastload._errors import StateError
-from fastload._iteration._saved_worker import SavedWorker
-from fastload._iteration._torchdata_keys import TorchdataKeys, parsed_user, user_fields
+from fastload._iteration._saved_worker import SNAPSHOT, WORKERS, SavedWorker, parsed_user, user_dict, user_fields
 from fastload._resume._fields import Fields
 from fastload._resume._generators import torch_state, torch_text
+from fastload._resume._user_state import UserState
 from fastload._workers._native_draws import check_draws
 from fastload.samplers._saved_sampler import SavedSampler
 
@@ -146,19 +146,28 @@ class SavedState:
         return {**self._torchdatas(), "fastload": ours}
 
     def _torchdatas(self) -> dict[str, Any]:
-        users = None if self.workers is None else tuple(worker.user for worker in self.workers)
-        is_asked = users is not None and any(user.is_known for user in users)
-        turn = self.num_yielded if self.next_worker is None else self.next_worker
-        return TorchdataKeys(
-            self.num_yielded,
-            self.replayed if is_asked else 0,
-            self.moment == "between epochs",
-            self.num_workers,
-            self.base_seed,
-            (turn - 1) % max(1, self.num_workers),
-            self.next_worker is not None,
-            users,
-        ).as_dict()
+        """Returns the keys of torchdata, which resumes at the snapshot and makes the batches after it again."""
+        num_workers = self.num_workers
+        users = (UserState(),) * max(1, num_workers) if self.workers is None else [each.user for each in self.workers]
+        dicts = [user_dict(user, is_of_stream=self.next_worker is not None) for user in users]
+        top: dict[str, Any] = {
+            **_sampled(self.num_yielded),
+            "_num_yielded": self.num_yielded,
+            **(dicts[0] if num_workers == 0 else {}),
+            "_iterator_finished": self.moment == "between epochs",
+        }
+        if num_workers > 0:
+            steps_since = self.replayed if any(user.is_known for user in users) else 0
+            step = self.num_yielded - steps_since
+            turn = self.num_yielded if self.next_worker is None else self.next_worker
+            top[SNAPSHOT] = {
+                "_snapshot_step": step,
+                "_last_yielded_worker_id": (turn - 1) % num_workers,
+                "_main_snapshot": {"_num_workers": num_workers, "_base_seed": self.base_seed, **_sampled(step)},
+                WORKERS: {f"worker_{number}": {"worker_id": number, **each} for number, each in enumerate(dicts)},
+            }
+            top["_steps_since_snapshot"] = steps_since
+        return top
 
     @classmethod
     def parse(cls, state: Any) -> SavedState:
@@ -173,6 +182,16 @@ class SavedState:
             )
         saved = _parse_ours(ours, top)
         return _with_changes(saved, top)
+
+
+def _sampled(num_yielded: int) -> dict[str, Any]:
+    return {
+        "_index_sampler_state": None,
+        "_sampler_iter_state": None,
+        "_sampler_iter_yielded": num_yielded,
+        "_IterableDataset_len_called": None,
+        "_shared_seed": None,
+    }
 
 
 def _foreign(top: Fields) -> StateError:

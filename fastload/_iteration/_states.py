@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from fastload._iteration._maker import WorkerStates
-from fastload._iteration._saved_state import Moment, SavedState, Way
+from fastload._iteration._saved_state import SavedState
 from fastload._iteration._setup import LoaderArguments
 from fastload._process._distributed import rank_and_world_size
 from fastload.samplers._epoch_order import EpochOrder
@@ -17,68 +16,32 @@ from fastload.samplers._resting import holds_generator, loaded_at_rest, sampler_
 from fastload.samplers._saved_sampler import SavedSampler
 
 
-@dataclass(frozen=True)
-class EpochIdentity:
-    """The values that all states of one epoch share. Does not lead to Progress, which keeps what makes a state.
+def state_of_epoch(
+    new_state: Callable[..., SavedState],
+    sampler: SavedSampler | Callable[[], SavedSampler],
+    workers: Callable[[], WorkerStates],
+    fingerprint: Callable[[], Mapping[str, Any]],
+    generator: torch.Generator | None,
+    index_sampler: Any,
+) -> SavedState:
+    """Returns a state of an epoch. Its arguments do not lead to Progress, which keeps what makes a state.
 
-    Attributes:
-        rng, seed, num_workers, is_persistent, generator, index_sampler: The loader's; `num_workers` counts those used.
-        way: The way in which the batches are made.
+    Args:
+        new_state: Returns the state, given the fields that the other arguments make.
+        sampler: The position of the sampler, or a function that returns it.
+        workers: Returns the workers' part of the state.
         fingerprint: Returns the fingerprint of everything that the batches depend on.
-        epoch: The loader's epoch.
-        base_seed: The base seed of the workers.
-        resets: Number of epochs that the iterator had before.
-        graph_seed: The seed of a data pipe, or None.
+        generator: The loader's generator.
+        index_sampler: The loader's batch sampler or sampler.
     """
-
-    rng: str
-    seed: int | None
-    num_workers: int
-    is_persistent: bool
-    generator: torch.Generator | None
-    index_sampler: Any
-    way: Way
-    fingerprint: Callable[[], Mapping[str, Any]]
-    epoch: int
-    base_seed: int
-    resets: int
-    graph_seed: int | None
-
-    def state_at(self, position: int, sampler: SavedSampler, workers: WorkerStates) -> SavedState:
-        """Returns the state after `position` batches of an unfinished epoch."""
-        state = self._state("in an epoch", position, sampler, workers)
-        return replace(
-            state,
-            position=position,
-            base_seed=self.base_seed,
-            resets=self.resets,
-            replayed=workers.replayed,
-            graph_seed=self.graph_seed,
-        )
-
-    def state_after(self, num_yielded: int, sampler: SavedSampler, workers: WorkerStates) -> SavedState:
-        """Returns the state after all `num_yielded` batches of the epoch: the start of the next one."""
-        state = replace(self._state("between epochs", num_yielded, sampler, workers), epoch=self.epoch + 1)
-        return replace(state, base_seed=self.base_seed, resets=self.resets + 1) if self.is_persistent else state
-
-    def _state(self, moment: Moment, num_yielded: int, sampler: SavedSampler, workers: WorkerStates) -> SavedState:
-        return SavedState(
-            moment,
-            rng=self.rng,
-            seed=self.seed,
-            epoch=self.epoch,
-            position=0,
-            num_yielded=num_yielded,
-            num_workers=self.num_workers,
-            sampler=sampler,
-            world=rank_and_world_size(),
-            generator=generator_state(self.generator, self.index_sampler, sampler),
-            draws=workers.draws,
-            fingerprint=self.fingerprint(),
-            way=self.way,
-            workers=workers.workers,
-            next_worker=workers.next_worker,
-        )
+    position = sampler if isinstance(sampler, SavedSampler) else sampler()
+    return new_state(
+        **workers()._asdict(),
+        sampler=position,
+        world=rank_and_world_size(),
+        generator=generator_state(generator, index_sampler, position),
+        fingerprint=fingerprint(),
+    )
 
 
 def state_not_begun(arguments: LoaderArguments) -> SavedState:

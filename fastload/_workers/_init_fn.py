@@ -13,7 +13,7 @@ from fastload._workers._exchanges import exchanged
 from fastload._workers._generators import WorkerGenerators, drawing
 from fastload._workers._inherited import ThreadState, own_context
 from fastload._workers._torch_globals import WorkerGlobals, set_worker_globals
-from fastload._workers._worker_error import WorkerFailure
+from fastload._workers._worker_error import WorkerFailure, without_frames
 
 
 def init_native_workers(
@@ -35,7 +35,7 @@ def init_native_workers(
         call.join()
         if call.error is not None:
             failure = WorkerFailure.of(call.error, f"in DataLoader worker thread {worker_id}")
-            failure.drop_frames()
+            without_frames(call.error)
             return failure.new_error
         generators.append(of_worker.torch)
     return generators

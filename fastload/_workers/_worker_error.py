@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,11 +29,6 @@ class WorkerFailure:
             return cls(error, None)
         return cls(error, ExceptionWrapper((type(error), error, error.__traceback__), where))  # type: ignore[no-untyped-call]
 
-    def drop_frames(self) -> None:
-        """Drops the frames of the error, which lead to the worker. Its text has the traceback."""
-        for each in _chain(self.error):
-            each.__traceback__ = None
-
     def new_error(self) -> BaseException:
         """Returns the error to raise, of the same type if the type can be made from a text.
 
@@ -55,12 +49,14 @@ def worded(words: ExceptionWrapper, cause: BaseException | None, attributes: dic
     return error
 
 
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Yields `error`, its causes and its contexts."""
-    left, seen = [error], set[int]()
+def without_frames(error: BaseException) -> BaseException:
+    """Drops the frames of an error, its causes and its contexts, which keep what they refer to, and returns it."""
+    left: list[BaseException | None] = [error]
+    seen: set[int] = set()
     while left:
         each = left.pop()
         if each is not None and id(each) not in seen:
             seen.add(id(each))
-            yield each
+            each.__traceback__ = None
             left += [each.__cause__, each.__context__]
+    return error

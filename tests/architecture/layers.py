@@ -140,7 +140,6 @@ LEVELS = {
         "_fingerprint": 0,
         "_saved_worker": 0,
         "_settings": 0,
-        "_torchdata_keys": 0,
         "_saved_state": 1,
         "_progress": 2,
         "_setup": 3,

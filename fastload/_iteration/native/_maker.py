@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import os
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from fastload import _native
 from fastload._delivery._batch_memory import BatchMemory
@@ -21,8 +22,7 @@ from fastload._iteration._saved_state import SavedState, Way
 from fastload._iteration._setup import LoaderSetup
 from fastload._iteration.native._draws import draws_before, program_draws, worker_draws
 from fastload._iteration.native._engine import LoaderEngine
-from fastload._iteration.native._files import FoundFiles, find_files
-from fastload._iteration.native._pending_batch import PendingBatch, SampleNames
+from fastload._iteration.native._pending_batch import PendingBatch, find_files
 from fastload._iteration.native._repairs import BatchRepairs
 from fastload._iteration.native._report import SampleReport, views_of
 from fastload._pillow._failures import exception_of
@@ -32,9 +32,8 @@ from fastload._process._exit import exit_state
 from fastload._process._interrupts import append_result
 from fastload._quarantine._failure import Account
 from fastload._quarantine._guard import pause_before
-from fastload._quarantine._repair import BatchRepair, Unrepairable
+from fastload._quarantine._repair import Unrepairable
 from fastload._workers._random_stream import RandomKey
-from fastload.samplers._draw_numbers import Numbers
 from fastload.sources._lowering import LoweredSource
 
 InitWorkers = Callable[[int], "list[torch.Generator] | Callable[[], BaseException]"]
@@ -172,7 +171,14 @@ class NativeMaker:
 
     def submit(self, request: Request, given: list[Any]) -> bool:
         self._follow_key(request.key)
-        pending = self._pending_batch(find_files(self._plan.source, request.item, request.numbers))
+        source = self._plan.source
+        indices, files, error = find_files(source, request.item)
+        numbers = None if request.numbers is None else request.numbers[: len(files)]
+        repair = None if self._repairs is None else self._repairs.planned(indices)
+        if repair is not None and repair.places:
+            indices, files = repair.loaded, source.files(repair.loaded)
+        labels = self._labels_of(files)
+        pending = PendingBatch(indices, files, error, labels, self._memory.place(labels), numbers, repair)
         if self._num_workers == 0 and self._is_ordered:
             self._opened.set_draws(program_draws(request.number, self._drawn_before))
         # The engine keeps everything that belongs to a batch, so that an interrupt loses a batch as a whole or not at
@@ -181,25 +187,8 @@ class NativeMaker:
         self._look_ahead()
         return True
 
-    def _pending_batch(self, found: FoundFiles) -> PendingBatch:
-        repair = None if self._repairs is None else self._repairs.planned(found.indices)
-        if repair is None or not repair.places:
-            labels = torch.from_numpy(self._plan.source.table.labels_of(found.files))
-            begun_ns = 0 if repair is None else time.time_ns()
-            place = self._memory.place(labels)
-            return PendingBatch(found.indices, found.files, labels, place, found.error, found.numbers, repair, begun_ns)
-        labels = self._labels_of(repair)
-        return self._repaired(repair, labels, self._memory.place(labels), found.error, found.numbers)
-
-    def _labels_of(self, repair: BatchRepair) -> torch.Tensor:
-        source = self._plan.source
-        return torch.from_numpy(source.table.labels_of(source.files(repair.loaded)))
-
-    def _repaired(
-        self, repair: BatchRepair, labels: torch.Tensor, place: Any, error: Exception | None, numbers: Numbers | None
-    ) -> PendingBatch:
-        files = self._plan.source.files(repair.loaded)
-        return PendingBatch(repair.loaded, files, labels, place, error, numbers, repair, time.time_ns())
+    def _labels_of(self, files: NDArray[np.int64]) -> torch.Tensor:
+        return torch.from_numpy(self._plan.source.table.labels_of(files))
 
     def _look_ahead(self) -> None:
         if self._prefetch:
@@ -268,7 +257,8 @@ class NativeMaker:
             return False
         if repair.pause is not None:
             pause_before(repair.pause)
-        labels = self._labels_of(repair)
+        files = self._plan.source.files(repair.loaded)
+        labels = self._labels_of(files)
         if self._is_ordered:
             later = self._opened.owners_after(batch)
             place, *places = self._memory.place_again([labels, *(other.labels for other in later)])
@@ -276,7 +266,7 @@ class NativeMaker:
         else:
             self._memory.wait_for_room()
             later, place = [], self._memory.place(labels)
-        again = self._repaired(repair, labels, place, pending.error, pending.numbers)
+        again = PendingBatch(repair.loaded, files, pending.error, labels, place, pending.numbers, repair)
         if not self._opened.submit_again(
             batch,
             again.submission(),
@@ -384,7 +374,8 @@ class _NativeBatch(MadeBatch):
         self.account = None if pending.repair is None else pending.repair.account
         self._maker, self._native = maker, batch
         self._pending: PendingBatch | None = pending
-        self._names: SampleNames | None = pending.names if pending.error is None else None
+        self._indices = pending.indices if pending.error is None else None
+        self._replaced = {} if pending.repair is None else pending.repair.replaced
         self._is_released = False
 
     def release(self) -> None:
@@ -412,11 +403,10 @@ class _NativeBatch(MadeBatch):
             self._pending = self.batch = None
 
     def report(self) -> list[SampleReport]:
-        if self._names is None:
+        if self._indices is None:
             return []
-        indices, replaced = self._names
-        reports = zip(indices.tolist(), self._native.reports(), strict=True)
+        reports = zip(self._indices.tolist(), self._native.reports(), strict=True)
         return [
-            SampleReport(index, os.fsdecode(path), source, size, views_of(views), replaced.get(position))
+            SampleReport(index, os.fsdecode(path), source, size, views_of(views), self._replaced.get(position))
             for position, (index, (path, source, size, views)) in enumerate(reports)
         ]

@@ -1,9 +1,9 @@
-"""A native batch in flight."""
+"""A native batch in flight, and the files that it loads."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+import time
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -13,18 +13,8 @@ from fastload import _native
 from fastload._delivery._batch_memory import PlacedBatch
 from fastload._quarantine._repair import BatchRepair
 from fastload.samplers._draw_numbers import Numbers
-
-
-class SampleNames(NamedTuple):
-    """The samples that a batch was loaded from.
-
-    Attributes:
-        indices: Indices in the data set.
-        replaced: Position in the batch -> index of the bad sample that was replaced there.
-    """
-
-    indices: NDArray[np.int64]
-    replaced: dict[int, int]
+from fastload.samplers._index_array import BadIndicesError, IndexBatch
+from fastload.sources._lowering import LoweredSource
 
 
 @dataclass(frozen=True)
@@ -34,22 +24,22 @@ class PendingBatch:
     Attributes:
         indices: Indices of the loaded samples: the sampler's indices up to the first invalid one, after repairs.
         files: The files of these samples.
+        error: The error that ends the batch after these samples, or None.
         labels: The labels of these samples.
         place: The memory to which the engine writes.
-        error: The error that ends the batch after these samples, or None.
         numbers: Numbers of the draws of the sampler's indices, or None.
         repair: The repair of bad samples; None: a bad sample raises.
-        begun_ns: time.time_ns() of the submission, if there is a repair.
+        begun_ns: time.time_ns() of the submission.
     """
 
     indices: NDArray[np.int64]
     files: NDArray[np.int64]
+    error: Exception | None
     labels: torch.Tensor
     place: PlacedBatch
-    error: Exception | None
     numbers: Numbers | None
     repair: BatchRepair | None = None
-    begun_ns: int = 0
+    begun_ns: int = field(default_factory=time.time_ns)
 
     def submission(
         self,
@@ -69,6 +59,25 @@ class PendingBatch:
             return self.repair.first_error
         return self.error
 
-    @property
-    def names(self) -> SampleNames:
-        return SampleNames(self.indices, {} if self.repair is None else self.repair.replaced)
+
+def find_files(
+    source: LoweredSource, given: IndexBatch | BadIndicesError
+) -> tuple[NDArray[np.int64], NDArray[np.int64], Exception | None]:
+    """Returns the first attributes of a PendingBatch for a sampler's batch: its indices, their files, and the error.
+
+    If an index is out of range, the samples before it are loaded and draw, as in torch.
+    """
+    error: Exception | None
+    indices, error = (given.before, given) if isinstance(given, BadIndicesError) else (given, None)
+    try:
+        files = source.files(indices)
+    except (IndexError, ValueError) as outside:
+        indices, error = indices[: source.num_valid(indices)], outside
+    if error is None and len(indices) == 0:
+        error = IndexError("list index out of range: the sampler gave an empty batch")
+    if error is not None:
+        indices = indices[:0] if source.finds_all_first else indices
+        files = source.files(indices)
+        error.__context__ = None  # its frames would keep the caller's objects alive
+        error = error.with_traceback(None)
+    return indices, files, error

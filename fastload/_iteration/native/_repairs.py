@@ -14,6 +14,7 @@ from fastload._quarantine._failure import Failure
 from fastload._quarantine._quarantine import Quarantine
 from fastload._quarantine._repair import BatchRepair, FailedPlace, Repair
 from fastload._quarantine._substitutes import Candidates
+from fastload._workers._worker_error import without_frames
 from fastload.sources._lowering import LoweredSource
 
 
@@ -45,7 +46,7 @@ class BatchRepairs:
         failed = [
             FailedPlace(
                 failure["position"],
-                _without_frames(exception_of(failure, int(loaded[failure["position"]]), self.directory)),
+                without_frames(exception_of(failure, int(loaded[failure["position"]]), self.directory)),
                 failure["drawn_size"],
             )
             for failure in batch.errors
@@ -59,16 +60,3 @@ class BatchRepairs:
 
     def _find_known(self, index: int) -> Failure | None:
         return self.quarantine.known.find(index, self.directory)
-
-
-def _without_frames(error: BaseException) -> BaseException:
-    """Removes the frames from `error`, which the batch keeps: Pillow's frames refer to the batch and its memory."""
-    left: list[BaseException | None] = [error]
-    seen: set[int] = set()
-    while left:
-        each = left.pop()
-        if each is not None and id(each) not in seen:
-            seen.add(id(each))
-            each.__traceback__ = None
-            left += [each.__cause__, each.__context__]
-    return error

@@ -10,11 +10,11 @@ import numpy as np
 
 from fastload import _native
 from fastload._decode_cache._worker_cache import CacheReport
+from fastload._iteration._saved_worker import SavedWorker
 from fastload._iteration.processes._arenas import SharedArena, SlotMemory, SlotSpan, storage_of
 from fastload._iteration.processes._packing import Part, pack, unpack
 from fastload._iteration.processes._snapshots import SnapshotMessage, StateErrorParts
 from fastload._iteration.python._pinning import Pinning
-from fastload._iteration.python._worker_draws import GeneratorSnapshot
 from fastload._process._forked_cuda import is_of_forked_cuda
 from fastload._quarantine._failure import Account
 from fastload._workers._collate_memory import CollateMemory
@@ -122,7 +122,7 @@ class Sender:
     def send(self, message: Begun | Answer | Ended | Lost) -> None:
         self._socket.put(pickle.dumps(message, 5))
 
-    def message_of(self, snapshot: GeneratorSnapshot | None) -> SnapshotMessage | None:
+    def message_of(self, snapshot: SavedWorker | None) -> SnapshotMessage | None:
         """Returns the snapshot without the parts that are as they were in the worker's last one."""
         if snapshot is None:
             return None
@@ -205,11 +205,7 @@ def opened(payload: Payload, arena: SharedArena, memory: CollateMemory, pinning:
     value = unpack(pickled, payload.begins, storages)
     if not payload.is_error:
         return value
-    error = value.pop() if len(value) == 1 else worded(*value)
-    try:
-        raise error
-    finally:
-        del error  # its traceback refers to this frame
+    raise value.pop() if len(value) == 1 else worded(*value)
 
 
 def _unpicklable_in(value: Any, path: str) -> tuple[str, str]:

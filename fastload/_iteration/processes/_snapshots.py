@@ -11,7 +11,7 @@ import torch
 
 from fastload._errors import StateError
 from fastload._iteration._saved_worker import SavedWorker
-from fastload._iteration.python._worker_draws import GeneratorSnapshot
+from fastload._resume._generators import ProgramStates
 from fastload._resume._user_state import UserState
 
 # The version in random.getstate(), and the name in NumPy's state.
@@ -55,20 +55,21 @@ class SnapshotMessage:
         )
 
     @classmethod
-    def of(cls, snapshot: GeneratorSnapshot) -> SnapshotMessage:
+    def of(cls, snapshot: SavedWorker) -> SnapshotMessage:
         """Returns a snapshot as a whole message."""
-        version, words, kept = snapshot.python
+        generators = snapshot.generators
+        version, words, kept = generators.python
         assert version == _PYTHON_VERSION, "the state of Python's generator since 3.2"
         return cls(
-            snapshot.torch.numpy().tobytes(),
+            generators.torch.numpy().tobytes(),
             (np.array(words, np.uint32).tobytes(), kept),
-            () if snapshot.numpy is None else (snapshot.numpy[1].tobytes(), *snapshot.numpy[2:]),
+            () if generators.numpy is None else (generators.numpy[1].tobytes(), *generators.numpy[2:]),
             pickle.dumps((dict(snapshot.held), snapshot.not_exact), 5) if snapshot.held or snapshot.not_exact else b"",
             _user_message(snapshot.user),
         )
 
     def saved(self, user_field: str = "") -> SavedWorker:
-        """Returns the worker's part of a state, as GeneratorSnapshot.saved(); for whole messages."""
+        """Returns the snapshot, as SavedWorker.saved(); for whole messages."""
         assert self.torch is not None
         assert self.python is not None
         assert self.numpy is not None
@@ -77,14 +78,12 @@ class SnapshotMessage:
         numpy = None
         if self.numpy:
             numpy = (_NUMPY_NAME, np.frombuffer(self.numpy[0], np.uint32).copy(), *self.numpy[1:])
-        return GeneratorSnapshot(
+        generators = ProgramStates(
             torch.frombuffer(bytearray(self.torch), dtype=torch.uint8),
             (_PYTHON_VERSION, tuple(np.frombuffer(words, np.uint32).tolist()), kept),
             numpy,
-            held,
-            not_exact,
-            _user_state(self.user),
-        ).saved(user_field)
+        )
+        return SavedWorker(generators, held, not_exact, _user_state(self.user)).saved(user_field)
 
 
 def parts_of_error(error: StateError) -> StateErrorParts:

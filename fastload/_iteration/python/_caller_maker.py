@@ -13,6 +13,7 @@ import torch
 
 from fastload._iteration._maker import EpochStart, MadeBatch, Request, StateBefore, TorchValues, WorkerStates
 from fastload._iteration._saved_state import Way
+from fastload._iteration._saved_worker import SavedWorker
 from fastload._iteration.python._dataset import IterableFetcher, make_fetcher
 from fastload._iteration.python._fetcher import EndOfStreamError
 from fastload._iteration.python._loader_workers import LoaderWorkers
@@ -20,7 +21,7 @@ from fastload._iteration.python._made_batch import PythonBatch
 from fastload._iteration.python._pinning import pinning_of
 from fastload._iteration.python._python_plan import PythonPlan
 from fastload._iteration.python._resume_point import ResumePoint, WorkerPosition, resume_points
-from fastload._iteration.python._worker_draws import GeneratorSnapshot, WorkerDraws
+from fastload._iteration.python._worker_draws import WorkerDraws
 from fastload._iteration.python._worker_group import closed_error
 from fastload._process._interrupts import is_interrupt
 from fastload._resume._generators import ProgramReplay
@@ -85,7 +86,7 @@ class CallerMaker:
             stream = SampleStream(plan.fetch.naming, self._generators, held.seedable)
         self._fetcher = make_fetcher(plan.fetch, stream, plan.code)
         self._position = None if draws is None else WorkerPosition(draws, self._fetcher, self._replaying)
-        self._start: GeneratorSnapshot | None = None  # the position at which the epoch began, if it is known
+        self._start: SavedWorker | None = None  # the position at which the epoch began, if it is known
         # The request that was submitted last, and whether its batch is still to come: set in one step.
         self._submitted: tuple[Request | None, bool] = (None, False)
         self._made: MadeBatch | None = None
@@ -111,7 +112,7 @@ class CallerMaker:
         self._key, self._first, self._num_replayed = start.key, start.first, start.num_replayed
         self._next_number = start.first
         # A batch's number and the position before it, if the position cannot be had later.
-        self._before: tuple[int, GeneratorSnapshot | None] | None = None
+        self._before: tuple[int, SavedWorker | None] | None = None
         with self._drawing():
             if self._position is not None:
                 self._start = self._position.begin_epoch(start.key, 0, self._resume_point)
@@ -154,7 +155,7 @@ class CallerMaker:
         except BaseException as error:
             if not (self._fetcher.is_of_stream or not is_interrupt(error)):
                 raise
-            return _Failed(self._record.counters, self._forget, error, self._fetcher.take_account())
+            return PythonBatch(self._record.counters, self._forget, None, self._fetcher.take_account(), error)
         batch = batch if self._pin is None else self._pin(batch)
         return PythonBatch(self._record.counters, self._forget, batch, self._fetcher.take_account())
 
@@ -213,10 +214,10 @@ class CallerMaker:
         at, next_worker = snapshot, 0 if self._fetcher.is_of_stream else None
         return StateBefore(position, lambda: WorkerStates(None, (at.saved(),), replayed, next_worker))
 
-    def _known_before(self, number: int) -> GeneratorSnapshot | None:
+    def _known_before(self, number: int) -> SavedWorker | None:
         return self._before[1] if self._before is not None and self._before[0] == number else None
 
-    def _snapshot(self) -> GeneratorSnapshot | None:
+    def _snapshot(self) -> SavedWorker | None:
         """Returns the current position; None: it is not known."""
         if self._position is None:
             return None
@@ -232,20 +233,3 @@ class CallerMaker:
     @property
     def in_flight(self) -> int:
         return 1 if self._submitted[1] else 0
-
-
-class _Failed(PythonBatch):
-    """A batch that failed: its error is raised when it is opened."""
-
-    def __init__(self, counters: Any, forget: Any, error: BaseException, account: Any) -> None:
-        super().__init__(counters, forget, account=account)
-        self._error: BaseException | None = error
-
-    def open(self, delivery: Any) -> None:
-        error, self._error = self._error, None
-        self.has_failed = True
-        try:
-            if error is not None:
-                raise error
-        finally:
-            del error  # its traceback has this frame

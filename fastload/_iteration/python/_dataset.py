@@ -150,7 +150,7 @@ class IterableFetcher(BatchFetcher):
         self._epoch: int | None = None
         self._items: Iterator[Any] = iter(())
         self._has_ended = False
-        self._problem: BaseException | None = None  # raised by the data set when it was asked for an iterator
+        self._problems: list[BaseException] = []  # at most one, which the data set raised when asked for an iterator
 
     def take_account(self) -> None:
         """Returns None: a stream's samples are neither replaced nor left out."""
@@ -180,20 +180,16 @@ class IterableFetcher(BatchFetcher):
         self._has_ended = False
 
     def begin_epoch(self, key: RandomKey, epoch: int) -> None:
-        self._epoch = self._problem = None
+        self._epoch, self._problems = None, []
         try:
             self.begin(key, epoch)
         except BaseException as error:  # noqa: BLE001 - raised by check_begun() with the first batch
-            self._problem = error
+            self._problems = [error]
 
     def check_begun(self) -> None:
         """Raises, once, the error that the data set raised when it was asked for an iterator."""
-        problem, self._problem = self._problem, None
-        try:
-            if problem is not None:
-                raise problem
-        finally:
-            del problem  # its traceback has this frame
+        if self._problems:
+            raise self._problems.pop()
 
     @property
     def is_stateful(self) -> bool:
@@ -206,7 +202,7 @@ class IterableFetcher(BatchFetcher):
         return UserState(of_dataset, asked(items, "fetcher_state.dataset_iter_state"), self._has_ended)
 
     def load_iterator(self, user: UserState, field: str) -> None:
-        if self._problem is None:
+        if not self._problems:
             with self._stream.mode():
                 loaded(self._items, user.iterator, f"{field}fetcher_state.dataset_iter_state")
         self._has_ended = user.has_ended

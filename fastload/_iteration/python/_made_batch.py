@@ -21,6 +21,7 @@ class PythonBatch(MadeBatch):
         forget: Called with the batch's number when the iterator holds the batch.
         batch: The batch as collate_fn returned it.
         account: The account of its bad samples.
+        error: The error that came instead.
     """
 
     def __init__(
@@ -29,8 +30,10 @@ class PythonBatch(MadeBatch):
         forget: Callable[[int], None],
         batch: Any = None,
         account: Account | None = None,
+        error: BaseException | None = None,
     ) -> None:
         super().__init__()
+        self._errors = [] if error is None else [error]
         self.batch, self.account = batch, account
         self._counters, self._forget = counters, forget
         self._is_moved = self._is_counted = False
@@ -39,6 +42,9 @@ class PythonBatch(MadeBatch):
         self._forget(self.number)
 
     def open(self, delivery: Delivery) -> None:
+        if self._errors:
+            self.has_failed = True
+            raise self._errors.pop()
         if not self._is_moved:
             self.batch, self._is_moved = delivery.move(self.batch, self.number), True
 
@@ -70,7 +76,9 @@ class TaskBatch(PythonBatch):
         if task is None:
             return
         if not self._is_open:
-            self._raise_error(task)
+            if task.errors:
+                self.has_failed = True
+                raise task.errors.pop()
             batch = group.received(task)
             with delivery.naming(batch, self.number):
                 group.order.take_over(batch, task.mark)
@@ -83,13 +91,3 @@ class TaskBatch(PythonBatch):
             self._task.let_go()
             self._task = None
         super().let_go()
-
-    def _raise_error(self, task: Task) -> None:
-        error = task.take_error()
-        if error is None:
-            return
-        self.has_failed = True
-        try:
-            raise error
-        finally:
-            del error  # its traceback has this frame

@@ -8,10 +8,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from fastload._iteration._saved_state import SavedState
-from fastload._iteration._saved_worker import SavedWorker
-from fastload._iteration._torchdata_keys import user_path
+from fastload._iteration._saved_worker import SavedWorker, user_path
 from fastload._iteration.python._fetcher import BatchFetcher
-from fastload._iteration.python._worker_draws import GeneratorSnapshot, WorkerDraws
+from fastload._iteration.python._worker_draws import WorkerDraws
 from fastload._workers._random_stream import RandomKey
 
 
@@ -62,7 +61,7 @@ class WorkerPosition:
         self._fetcher = fetcher
         self._around_iter = around_iter
 
-    def begin_epoch(self, key: RandomKey, epoch: int, resume_point: ResumePoint | None) -> GeneratorSnapshot:
+    def begin_epoch(self, key: RandomKey, epoch: int, resume_point: ResumePoint | None) -> SavedWorker:
         """Begins an epoch or continues it; `epoch` counts the iterator's epochs.
 
         Returns:
@@ -81,7 +80,7 @@ class WorkerPosition:
             self._fetcher.begin_epoch(key, epoch)
         return self._snapshot(is_after_batch=False) if self._fetcher.is_stateful else before
 
-    def restore(self, key: RandomKey, epoch: int, resume_point: ResumePoint) -> GeneratorSnapshot:
+    def restore(self, key: RandomKey, epoch: int, resume_point: ResumePoint) -> SavedWorker:
         """Loads the data set's state, calls iter(), then loads the iterator's state, as torchdata does.
 
         Returns:
@@ -96,16 +95,16 @@ class WorkerPosition:
         self._draws.set(resume_point.saved, resume_point.field)  # last: the calls above may have drawn
         return snapshot._replace(user=user)  # a data set need not give its state again before its first sample
 
-    def after_batch(self, *, is_asked: bool) -> GeneratorSnapshot | None:
+    def after_batch(self, *, is_asked: bool) -> SavedWorker | None:
         """Returns the worker's position after a batch; None: no state may begin there."""
         if not is_asked or (self._fetcher.is_of_stream and not self._fetcher.is_stateful):
             return None
         return self._snapshot(is_after_batch=True)
 
-    def after_end(self) -> GeneratorSnapshot:
+    def after_end(self) -> SavedWorker:
         """Returns the worker's position after its stream has ended."""
         return self._snapshot(is_after_batch=True)
 
-    def _snapshot(self, *, is_after_batch: bool) -> GeneratorSnapshot:
+    def _snapshot(self, *, is_after_batch: bool) -> SavedWorker:
         snapshot = self._draws.copy(is_after_batch=is_after_batch)
         return snapshot._replace(user=self._fetcher.user_state()) if self._fetcher.is_stateful else snapshot

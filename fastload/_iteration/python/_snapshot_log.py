@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from fastload._iteration._maker import WorkerStates
-from fastload._iteration._torchdata_keys import user_path
-from fastload._iteration.python._worker_draws import GeneratorSnapshot, WorkerStart
+from fastload._iteration._saved_worker import SavedWorker, user_path
+from fastload._iteration.python._worker_draws import WorkerStart
 from fastload._resume._user_state import UserState
 
 
@@ -23,7 +22,7 @@ class _Entry(NamedTuple):
 
     number: int
     mark: int | None
-    snapshot: GeneratorSnapshot
+    snapshot: SavedWorker
     is_end: bool
 
 
@@ -59,7 +58,7 @@ class SnapshotLog:
         self._entries: list[deque[_Entry]] = [deque(maxlen=depth + 3) for _ in starts]
         self._turns: deque[tuple[int, int]] = deque(maxlen=depth + 3)
 
-    def note(self, number: int, worker: int, snapshot: GeneratorSnapshot | None, *, is_end: bool = False) -> None:
+    def note(self, number: int, worker: int, snapshot: SavedWorker | None, *, is_end: bool = False) -> None:
         """Adds the snapshot taken after batch `number`; with `is_end`, the stream has ended after that batch."""
         mark = None if self._every == 0 else (number // self._every + 1) * self._every
         if mark == number + 1 and not is_end and (number + 1, worker) not in self._turns:
@@ -99,7 +98,7 @@ class SnapshotLog:
             from_first = self._states([None] * len(found), position - self._first, self._first_worker)
             workers = zip(from_first.workers or (), has_ended, strict=True)
             return from_first._replace(
-                workers=tuple(replace(worker, user=UserState(has_ended=ended)) for worker, ended in workers)
+                workers=tuple(worker._replace(user=UserState(has_ended=ended)) for worker, ended in workers)
             )
 
         return of_stream

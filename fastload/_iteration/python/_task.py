@@ -7,7 +7,7 @@ from typing import Any
 
 from fastload._delivery._thread_order import Mark
 from fastload._iteration._maker import Request
-from fastload._iteration.python._worker_draws import GeneratorSnapshot
+from fastload._iteration._saved_worker import SavedWorker
 from fastload._quarantine._failure import Account
 from fastload._workers._worker_error import WorkerFailure
 
@@ -39,10 +39,10 @@ class Task:
         self.is_end_of_stream = False
         self.mark: Mark | None = None  # marks the work that was queued on a device for the batch
         self.account: Account | None = None  # lists its bad samples, if these are replaced or left out
-        self.snapshot: GeneratorSnapshot | None = None  # the worker's position after the batch
+        self.snapshot: SavedWorker | None = None  # the worker's position after the batch
         self._wake = wake
         self.batch: Any = None
-        self._error: BaseException | None = None
+        self.errors: list[BaseException] = []  # at most one, which came instead of the batch
 
     def finish(
         self,
@@ -51,25 +51,21 @@ class Task:
         *,
         mark: Mark | None = None,
         account: Account | None = None,
-        snapshot: GeneratorSnapshot | None = None,
+        snapshot: SavedWorker | None = None,
         is_end_of_stream: bool = False,
     ) -> None:
-        self.batch, self._error, self.mark, self.account = batch, error, mark, account
+        self.batch, self.mark, self.account = batch, mark, account
+        self.errors = [] if error is None else [error]
         self.snapshot = snapshot
         self.is_end_of_stream = is_end_of_stream
         self.is_done = True
         self._wake()
 
     def fail(
-        self, failure: WorkerFailure, *, account: Account | None = None, snapshot: GeneratorSnapshot | None = None
+        self, failure: WorkerFailure, *, account: Account | None = None, snapshot: SavedWorker | None = None
     ) -> None:
         """Finishes the task with the error of a worker."""
         self.finish(error=failure.new_error(), account=account, snapshot=snapshot)
-
-    def take_error(self) -> BaseException | None:
-        """Returns, once, the error that came instead of the batch."""
-        error, self._error = self._error, None
-        return error
 
     def let_go(self) -> None:
         """Drops the batch, which frames of the thread would keep alive together with the task."""

@@ -26,12 +26,13 @@ from fastload._images._batch_rows import BatchRows, batch_rows
 from fastload._images._opened import make_pixels
 from fastload._images._opener import native_images
 from fastload._images._tally import ImageTally
+from fastload._iteration._saved_worker import SavedWorker
 from fastload._iteration.python._counters import GilWatch
 from fastload._iteration.python._dataset import make_fetcher
 from fastload._iteration.python._fetcher import BatchFetcher, EndOfStreamError, FetchPlan
 from fastload._iteration.python._resume_point import ResumePoint, WorkerPosition
 from fastload._iteration.python._task import AbandonedError, Task
-from fastload._iteration.python._worker_draws import GeneratorSnapshot, WorkerDraws, WorkerStart
+from fastload._iteration.python._worker_draws import WorkerDraws, WorkerStart
 from fastload._pillow._decode_image import keeping
 from fastload._process._exit import DaemonThread
 from fastload._process._interrupts import is_interrupt
@@ -43,7 +44,7 @@ from fastload._workers._places import HeldGenerators
 from fastload._workers._random_stream import RandomStream, SampleStream
 from fastload._workers._torch_globals import WorkerGlobals, set_worker_globals
 from fastload._workers._user_code import UserCode
-from fastload._workers._worker_error import WorkerFailure
+from fastload._workers._worker_error import WorkerFailure, without_frames
 from fastload._workers._working_directory import keep_working_directory
 
 # Note [references between threads and workers]
@@ -200,7 +201,7 @@ class Worker:
     def _fail(self, error: BaseException) -> None:
         """Makes every later batch fail with `error`."""
         self._problem = self._failure_of(error)
-        self._problem.drop_frames()
+        without_frames(error)  # they lead to the worker
         if isinstance(error, StateError):
             self._state_error = StateError(error.field, error.problem, error.next_step)
 
@@ -265,7 +266,7 @@ class Worker:
     def _failure_of(self, error: BaseException) -> WorkerFailure:
         return WorkerFailure.of(error, f"{self._where} {self.number}")
 
-    def _snapshot_after(self, task: Task, *, is_end: bool = False) -> GeneratorSnapshot | None:
+    def _snapshot_after(self, task: Task, *, is_end: bool = False) -> SavedWorker | None:
         """Returns the worker's position after the task; None: no state may begin there."""
         if self._position is None:
             return None

@@ -5,48 +5,17 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
-from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from fastload._errors import StateError
 from fastload._iteration._saved_worker import SavedWorker
 from fastload._resume._generators import ProgramStates, state_of
-from fastload._resume._user_state import UserState
 from fastload._workers._places import HeldGenerators
 from fastload._workers._random_stream import RandomKey
 from fastload._workers._seeding import bit_generator_of
 from fastload._workers._user_code import NAMES, UserCode
-
-
-class GeneratorSnapshot(NamedTuple):
-    """A worker's position at one moment. Cheap to take, because every batch has one; saved() turns it into a state.
-
-    Attributes:
-        torch, python: States of the worker's generators of that name.
-        numpy: State of NumPy's generator; None: it is of a kind that is not saved.
-        held: States of the generators that the worker's objects hold, by path.
-        not_exact: Paths of held generators that are not saved.
-        user: The states of data set and stream.
-    """
-
-    torch: Any
-    python: Any
-    numpy: Any
-    held: Mapping[str, Any]
-    not_exact: tuple[str, ...]
-    user: UserState = UserState()
-
-    def saved(self, user_field: str = "") -> SavedWorker:
-        """Returns the worker's part of a state.
-
-        Raises:
-            StateError: Data set or stream could not give a state; the error's field begins with `user_field`.
-        """
-        if (problem := self.user.problem) is not None:
-            raise StateError(user_field + problem.field, problem.problem, problem.next_step) from problem.__cause__
-        return SavedWorker(ProgramStates(self.torch, self.python, self.numpy), self.held, self.not_exact, self.user)
 
 
 class Generators(Protocol):
@@ -123,7 +92,7 @@ class WorkerDraws:
         if states.numpy is not None:
             self._generators.numpy.set_state(states.numpy)
 
-    def copy(self, *, is_after_batch: bool) -> GeneratorSnapshot:
+    def copy(self, *, is_after_batch: bool) -> SavedWorker:
         """Returns the current states of the generators.
 
         After the first batch it searches the user's objects once more for generators that they hold.
@@ -132,10 +101,8 @@ class WorkerDraws:
             self._held.find_more(self._code.roots, NAMES)
             self._has_looked_again = True
         torch, python = self._generators.torch.get_state(), self._generators.random.getstate()
-        numpy = state_of(self._generators.numpy) if self._knows_numpy else None
-        if self._held is None:
-            return GeneratorSnapshot(torch, python, numpy, {}, ())
-        return GeneratorSnapshot(torch, python, numpy, self._held.states(), self._held.unread)
+        states = ProgramStates(torch, python, state_of(self._generators.numpy) if self._knows_numpy else None)
+        return SavedWorker(states, *(({}, ()) if self._held is None else (self._held.states(), self._held.unread)))
 
 
 class WorkerStart:
@@ -162,11 +129,11 @@ class WorkerStart:
         self._pid = os.getpid()
         self._done: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._is_done = False
-        self._snapshot: GeneratorSnapshot | None = None
+        self._snapshot: SavedWorker | None = None
         self._error: StateError | None = None
 
     def finish(
-        self, snapshot: GeneratorSnapshot | None, error: StateError | None = None, *, is_stateful: bool = False
+        self, snapshot: SavedWorker | None, error: StateError | None = None, *, is_stateful: bool = False
     ) -> None:
         """Reports the worker's position; None: its thread ended before. Only the first call has an effect."""
         if not self._is_done:
@@ -179,11 +146,11 @@ class WorkerStart:
         """Whether the worker has reported, or its thread or process has ended."""
         return self._is_done
 
-    def report(self) -> tuple[GeneratorSnapshot | None, StateError | None, bool]:
+    def report(self) -> tuple[SavedWorker | None, StateError | None, bool]:
         """Returns the arguments of finish()."""
         return self._snapshot, self._error, self.is_stateful
 
-    def wait(self, timeout_seconds: float) -> GeneratorSnapshot:
+    def wait(self, timeout_seconds: float) -> SavedWorker:
         """Waits for the worker's position and returns it. With 0 the wait has no limit.
 
         Raises:
