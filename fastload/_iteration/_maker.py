@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from fastload._delivery._hand_over import Delivery
 from fastload._iteration._saved_state import SavedState, Way
@@ -87,19 +87,6 @@ class WorkerStates(NamedTuple):
     next_worker: int | None = None
 
 
-class StateBefore(NamedTuple):
-    """The positions of the workers before a batch.
-
-    Attributes:
-        begins_at: Number of the first batch for which the sampler is asked again.
-        states: Returns the workers' part of the state. May be called after the iterator is gone; may wait for workers
-            that have not begun.
-    """
-
-    begins_at: int
-    states: Callable[[], WorkerStates]
-
-
 class MadeBatch:
     """A batch that has come from a maker, or an error instead of it. An interrupt finds it here, opened or not.
 
@@ -132,7 +119,7 @@ class MadeBatch:
         return []
 
 
-class BatchMaker(Protocol):
+class BatchMaker(ABC):
     """Makes the batches of an iterator: in native threads, in workers that run Python, or in the calling thread.
 
     An interrupt may come between any two steps of these methods; each continues when it is called again with the same
@@ -147,22 +134,18 @@ class BatchMaker(Protocol):
         fingerprint: Returns the fingerprint of everything that the batches depend on. Does not keep the maker.
     """
 
-    @property
-    def way(self) -> Way: ...
-    @property
-    def takes_keys(self) -> bool: ...
-    @property
-    def takes_numbers(self) -> bool: ...
-    @property
-    def snapshot_every(self) -> int: ...
-    @property
-    def threads(self) -> Sequence[threading.Thread]: ...
-    @property
-    def fingerprint(self) -> Callable[[], dict[str, Any]]: ...
+    way: Way
+    takes_keys: bool = True
+    takes_numbers: bool
+    snapshot_every: int = 1
+    threads: Sequence[Any] = ()
+    fingerprint: Callable[[], dict[str, Any]]
 
+    @abstractmethod
     def start(self, values: TorchValues) -> None:
         """Starts the workers. Called once, after torch's base class has drawn the base seed."""
 
+    @abstractmethod
     def begin_epoch(self, start: EpochStart) -> None:
         """Begins an epoch. Batches that were requested before are still made, but not taken.
 
@@ -170,15 +153,18 @@ class BatchMaker(Protocol):
             StateError: The workers cannot continue at their resume points.
         """
 
+    @abstractmethod
     def has_room(self, *, may_wait: bool = False) -> bool:
         """Returns whether another batch may be requested now; with `may_wait`, waits if nothing is in flight."""
 
+    @abstractmethod
     def submit(self, request: Request, given: list[Any]) -> bool:
         """Requests a batch and returns whether the maker accepted it.
 
         It empties `given` in the same step in which the maker takes the request over.
         """
 
+    @abstractmethod
     def take(self) -> MadeBatch | None:
         """Waits for the next batch in order, which stays in flight until it is released; None: there is none.
 
@@ -187,35 +173,47 @@ class BatchMaker(Protocol):
             LoaderClosedError: The loader was closed.
         """
 
-    def state_before(self, position: int, *, is_over: bool) -> StateBefore:
-        """Returns the workers' positions before batch `position`; with `is_over`, before the next epoch."""
+    @abstractmethod
+    def state_before(self, position: int, *, is_over: bool) -> tuple[int, Callable[[], WorkerStates]]:
+        """Returns the workers' positions before batch `position`; with `is_over`, before the next epoch.
 
-    def cancel(self) -> None:
+        Returns:
+            The number of the first batch for which the sampler is asked again, and a function that returns the workers'
+            part of the state. It may be called after the iterator is gone; it may wait for workers that have not begun.
+        """
+
+    def cancel(self) -> None:  # noqa: B027 - without workers nothing runs between two batches
         """Ends the iteration without a wait."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027
         """Ends the iteration and waits at most a second for its threads."""
 
     @property
+    @abstractmethod
     def in_flight(self) -> int:
         """The number of batches that were requested and not released."""
 
     @property
     def has_next(self) -> bool:
         """Whether take() would return at once a batch that can be sent ahead to the device."""
+        return False
 
     @property
     def is_active(self) -> bool:
         """Whether a batch requested now may come: not all streams have ended."""
+        return True
 
     @property
     def is_running(self) -> bool:
         """Whether more batches can come: its threads were not told to end."""
+        return True
 
     @property
     def has_own_states(self) -> bool:
         """Whether data set or stream has a state of its own; False: batches of a stream are made again."""
+        return False
 
     @property
     def begins_early(self) -> bool:
         """Whether batches of the next epoch may be made before it begins: they draw nothing and nobody notices."""
+        return False

@@ -18,8 +18,7 @@ from fastload._iteration._setup import LoaderSetup
 from fastload._iteration.native._engine import EngineSettings, LoaderEngine
 from fastload._iteration.native._maker import NativeMaker
 from fastload._iteration.native._repairs import BatchRepairs
-from fastload._iteration.processes._auto_maker import AutoMaker
-from fastload._iteration.processes._maker import ProcessMaker
+from fastload._iteration.processes._maker import AutoMaker, ProcessMaker
 from fastload._iteration.python._caller_maker import CallerMaker
 from fastload._iteration.python._fetcher import FetchPlan
 from fastload._iteration.python._maker import WorkerMaker

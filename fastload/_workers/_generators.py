@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from contextlib import AbstractContextManager
-from types import TracebackType
 
 import torch
 
@@ -52,6 +51,11 @@ class WorkerGenerators(_native.ThreadGenerators):
         return _Entered(self)
 
 
+def program_generators() -> _native.ThreadGenerators:
+    """Returns the program's three generators."""
+    return _native.ThreadGenerators(_exchanges.process_random, _exchanges.process_numpy, torch.default_generator)
+
+
 class _Entered(AbstractContextManager[None]):
     def __init__(self, generators: WorkerGenerators) -> None:
         self._generators = generators
@@ -60,9 +64,7 @@ class _Entered(AbstractContextManager[None]):
     def __enter__(self) -> None:
         self._before = _native.set_thread_generators(self._generators)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         _native.set_thread_generators(self._before)
         self._before = None
 
@@ -82,7 +84,5 @@ class drawing(AbstractContextManager[None]):
     def __enter__(self) -> None:
         self._before.append(_native.set_thread_draws(self._take_generator))
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         _native.set_thread_draws(self._before.pop())

@@ -156,7 +156,6 @@ LEVELS = {
         "_packing": 0,
         "_arenas": 1,
         "_connections": 0,
-        "_end_flag": 0,
         "_snapshots": 0,
         "_start": 0,
         "_worker_processes": 1,
@@ -164,7 +163,6 @@ LEVELS = {
         "_child": 3,
         "_process_group": 4,
         "_maker": 5,
-        "_auto_maker": 6,
         "__init__": 7,
     },
     "fastload/_iteration/python": {

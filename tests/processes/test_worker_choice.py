@@ -27,7 +27,7 @@ from torch.utils.data import IterableDataset, RandomSampler, get_worker_info
 from torchvision.datasets import ImageFolder
 
 import fastload
-from fastload._iteration.processes._auto_maker import AutoMaker
+from fastload._iteration.processes._maker import AutoMaker
 
 Auto = functools.partial(fastload.DataLoader, workers="auto")
 MAIN_PID = os.getpid()

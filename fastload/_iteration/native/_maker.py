@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -17,8 +17,8 @@ from fastload._delivery._batch_memory import BatchMemory
 from fastload._delivery._hand_over import Delivery
 from fastload._errors import LoaderClosedError
 from fastload._iteration._fingerprint import fingerprint_of
-from fastload._iteration._maker import EpochStart, MadeBatch, Request, StateBefore, TorchValues, WorkerStates
-from fastload._iteration._saved_state import SavedState, Way
+from fastload._iteration._maker import BatchMaker, EpochStart, MadeBatch, Request, TorchValues, WorkerStates
+from fastload._iteration._saved_state import SavedState
 from fastload._iteration._setup import LoaderSetup
 from fastload._iteration.native._draws import draws_before, program_draws, worker_draws
 from fastload._iteration.native._engine import LoaderEngine
@@ -40,7 +40,7 @@ InitWorkers = Callable[[int], "list[torch.Generator] | Callable[[], BaseExceptio
 MakeRepairs = Callable[[LoweredSource, "int | None"], BatchRepairs]
 
 
-class NativeMaker:
+class NativeMaker(BatchMaker):
     """Makes [images, labels] as torch's default_collate does; images lie where the engine wrote them.
 
     For a MultiView: [[images of the first view, ...], labels].
@@ -55,13 +55,8 @@ class NativeMaker:
         make_repairs: Called with the data set and the directory of relative paths; None: a bad sample raises.
     """
 
-    way: Way = "native"
+    way = "native"
     takes_keys = False
-    snapshot_every = 1
-    threads: Sequence[Any] = ()
-    has_next = False
-    is_active = True
-    has_own_states = False
 
     def __init__(
         self,
@@ -331,12 +326,12 @@ class NativeMaker:
 
     # ---- its state and its end -------------------------------------------------------------------------------------
 
-    def state_before(self, position: int, *, is_over: bool) -> StateBefore:
+    def state_before(self, position: int, *, is_over: bool) -> tuple[int, Callable[[], WorkerStates]]:
         states = WorkerStates()
         if self._is_ordered and (not is_over or self._setup.is_persistent):
             draws = draws_before(self._opened, self._num_workers, position, self._failed, self._batch_at(position))
             states = WorkerStates(draws=draws)
-        return StateBefore(position, lambda: states)
+        return position, lambda: states
 
     def _batch_at(self, position: int) -> _native.Batch | None:
         """Returns the batch at `position` if the engine has given it, taken or not (after an interrupt)."""

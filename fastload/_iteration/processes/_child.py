@@ -21,12 +21,10 @@ from torch.utils.data._utils import signal_handling, worker
 
 from fastload import _native
 from fastload._decode_cache._worker_cache import WorkerCache
-from fastload._delivery._thread_order import DeviceOrder
 from fastload._images._opener import decode_natively
 from fastload._iteration._maker import Request
 from fastload._iteration.processes._arenas import SharedArena, SlotMemory
-from fastload._iteration.processes._connections import WorkerEnd
-from fastload._iteration.processes._end_flag import EndFlag
+from fastload._iteration.processes._connections import EndFlag, WorkerEnd
 from fastload._iteration.processes._messages import (
     Answer,
     Begun,
@@ -40,7 +38,6 @@ from fastload._iteration.processes._messages import (
 from fastload._iteration.processes._snapshots import parts_of_error
 from fastload._iteration.python._counters import WorkerCounters
 from fastload._iteration.python._fetcher import FetchPlan
-from fastload._iteration.python._resume_point import ResumePoint
 from fastload._iteration.python._task import Task
 from fastload._iteration.python._worker import Worker, WorkerPlan
 from fastload._iteration.python._worker_draws import WorkerStart
@@ -73,10 +70,7 @@ class ChildPlan:
         held: The generators that it holds, if forked workers have the objects that they were found in.
         make_fetch_plan: Makes the way in which batches are made, with the process's counters and cache.
         make_cache: Opens the process's cache of decoded images.
-        num_workers: At least 1.
-        base_seed: The iteration's base seed.
-        is_in_order: Whether a batch depends on the batches that its worker made before.
-        resume_point: The resume point of each worker; None: nothing is resumed.
+        make_plan: Makes the plan of the workers, with the way in which batches are made.
         max_batches: The most batches in flight.
         parent_pid: The process that the batches are for if it forks the workers; None: another process starts them.
     """
@@ -85,10 +79,7 @@ class ChildPlan:
     held: HeldGenerators | None
     make_fetch_plan: Callable[..., FetchPlan]
     make_cache: Callable[[], WorkerCache]
-    num_workers: int
-    base_seed: int
-    is_in_order: bool
-    resume_point: tuple[ResumePoint, ...] | None
+    make_plan: Callable[..., WorkerPlan]
     max_batches: int
     parent_pid: int | None
 
@@ -226,17 +217,7 @@ class _Process:
     def run(self) -> None:
         plan = self._plan
         cache = self._cache = plan.make_cache()
-        worker_plan = WorkerPlan(
-            fetch=plan.make_fetch_plan(counters=self._counters, cache=cache.native),
-            num_workers=plan.num_workers,
-            base_seed=plan.base_seed,
-            pin=None,
-            order=DeviceOrder(),
-            set_device=None,
-            memory=CollateMemory(0),  # not used: the worker has its slots
-            is_in_order=plan.is_in_order,
-            resume_point=plan.resume_point,
-        )
+        worker_plan = plan.make_plan(fetch=plan.make_fetch_plan(counters=self._counters, cache=cache.native))
         code = plan.code.of_worker(cache=cache.native)
         held = plan.held or HeldGenerators(code.roots, NAMES)
         of_process = ProcessWorker(worker_plan, self._number, code, held, self._memory, self._should_stop)
@@ -293,7 +274,7 @@ class _Process:
         self, of_process: ProcessWorker, key: int, request: Request, is_asked: bool, epoch: int, copied: list[int]
     ) -> None:
         self._memory.set_free(copied)
-        task = _AnswerTask(request, is_asked=is_asked, epoch=epoch, worker_id=self._number, wake=lambda: None)
+        task = _AnswerTask(request, is_asked=is_asked, epoch=epoch, worker_id=self._number)
         of_process.make(task)
         if not task.is_done:  # abandoned
             return

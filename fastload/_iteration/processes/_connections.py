@@ -1,12 +1,14 @@
-"""The connections between a loader's process and its workers, of which each process keeps only its own ends.
+"""What a loader's process and its workers share: a connection each, and the byte that tells the workers to end.
 
-Otherwise neither a worker nor the loader's process would see that the other one is gone: a socket ends when the last
-copy of its other end is closed.
+Each process keeps only its own ends of connections. Otherwise neither a worker nor the loader's process would see that
+the other one is gone: a socket ends when the last copy of its other end is closed.
 """
 
 from __future__ import annotations
 
+import mmap
 import os
+import tempfile
 from multiprocessing import reduction
 from typing import Any
 
@@ -57,3 +59,48 @@ def _close_sockets() -> None:
 
 
 os.register_at_fork(after_in_child=_close_sockets)
+
+
+class EndFlag:
+    """A byte that a process may be given, forked or spawned: not 0 once the workers were told to end.
+
+    Unlike multiprocessing's shared values, it runs no Python code when it is dropped: Note [drops].
+
+    Args:
+        descriptor: The byte's file; None: forked processes inherit the memory.
+
+    Attributes:
+        byte: Memory of one byte.
+
+    Raises:
+        OSError: The system refuses the memory.
+    """
+
+    def __init__(self, descriptor: int | None) -> None:
+        self._descriptor = descriptor
+        self.byte = mmap.mmap(-1 if descriptor is None else descriptor, 1)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        assert self._descriptor is not None, "forked processes inherit the memory"
+        return _flag_from_duplicate, (reduction.DupFd(self._descriptor),)
+
+    def close_descriptor(self) -> None:
+        """Closes the descriptor once all processes have the flag."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _flag_from_duplicate(duplicate: Any) -> EndFlag:
+    flag = EndFlag(duplicate.detach())
+    flag.close_descriptor()
+    return flag
+
+
+def new_flag(*, is_forked: bool) -> EndFlag:
+    """Returns a flag for processes that are forked, or spawned. Raises OSError."""
+    if is_forked:
+        return EndFlag(None)
+    with tempfile.TemporaryFile(buffering=0) as file:
+        file.write(b"\0")  # takes the space now, because writing to a mapping of a full disk ends the process
+        return EndFlag(os.dup(file.fileno()))

@@ -1,26 +1,34 @@
-"""Batches made by processes that run Python."""
+"""Batches made by processes that run Python, or by threads if processes cannot make them."""
 
 from __future__ import annotations
 
+import errno
 import functools
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+from fastload import _native
 from fastload._decode_cache._worker_cache import WorkerCache
-from fastload._iteration._maker import TorchValues
+from fastload._errors import StateError
+from fastload._iteration._maker import EpochStart, MadeBatch, Request, TorchValues
 from fastload._iteration.processes._child import ChildPlan
-from fastload._iteration.processes._process_group import ProcessGroup, context_of
+from fastload._iteration.processes._process_group import ProcessGroup, ProcessTask, context_of
 from fastload._iteration.python._fetcher import FetchPlan
 from fastload._iteration.python._loader_workers import LoaderWorkers
 from fastload._iteration.python._maker import WorkerMaker
 from fastload._iteration.python._pinning import pinning_of
 from fastload._iteration.python._python_plan import PythonPlan
-from fastload._iteration.python._resume_point import resume_points
+from fastload._iteration.python._task import Task
 from fastload._iteration.python._worker_group import WorkerGroup
+from fastload._planning._worker_form import FormMemory
+from fastload._process._forked_cuda import FORKED_CUDA
 from fastload._workers._data_pipes import with_graph
 from fastload._workers._places import HeldGenerators
 from fastload._workers._user_code import NAMES
+
+_REFUSED = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EPERM})
 
 
 class ProcessMaker(WorkerMaker):
@@ -59,18 +67,113 @@ class ProcessMaker(WorkerMaker):
                 native_images=fetch.native_images,
             ),
             make_cache=self._make_cache,
-            num_workers=setup.num_threads,
-            base_seed=values.base_seed,
-            is_in_order=self._plan.is_ordered,
-            resume_point=resume_points(setup.resumed, setup.num_threads),
+            make_plan=self._plan_maker(values),
             max_batches=setup.max_batches,
             parent_pid=os.getpid() if is_forked else None,
         )
         return ProcessGroup(
             child,
+            num_workers=setup.num_threads,
             context=self._context,
             record=self._record,
             pinning=pinning_of(setup.delivery, values),
             in_order=setup.is_in_order,
             max_batches=setup.max_batches,
         )
+
+
+class AutoMaker(ProcessMaker):
+    """Makes batches in processes, and begins again in threads if the first batch shows that processes cannot make them.
+
+    Threads begin with the same base seed and the same requests, so batches and states are as if they had begun. That
+    holds only before a batch is taken: the sampler is not asked again, and the program has seen no batch.
+
+    Args:
+        plan, record, context, make_cache: As in ProcessMaker.
+        open_cache: Opens the cache of decoded images for threads.
+        forms: Is told of threads instead of processes.
+    """
+
+    def __init__(
+        self,
+        plan: PythonPlan,
+        record: LoaderWorkers,
+        context: Any,
+        make_cache: Callable[[], WorkerCache],
+        *,
+        open_cache: Callable[[], _native.DecodeCache | None],
+        forms: FormMemory,
+    ) -> None:
+        super().__init__(plan, record, context, make_cache)
+        self._open_cache, self._forms = open_cache, forms
+        self._is_of_processes = True
+        self._may_move = True  # nothing has come from the workers, and they are processes
+        self._moved: list[Request] | None = None  # requests that threads get; not None until they have them
+        self._begun: EpochStart | None = None
+
+    def start(self, values: TorchValues) -> None:
+        self._values = values
+        try:
+            super().start(values)
+        except OSError as error:
+            if error.errno not in _REFUSED:
+                raise
+            self._start_threads()
+            self._forms.no_process(f"the system starts no process ({error.strerror})")
+        self._shown = list(self.threads)  # torch's iterators have this list
+        self.threads = self._shown
+
+    def _new_group(self, values: TorchValues) -> WorkerGroup:
+        return super()._new_group(values) if self._is_of_processes else WorkerMaker._new_group(self, values)
+
+    def _start_threads(self) -> None:
+        self._is_of_processes = self._may_move = False
+        cache, plan = self._open_cache(), self._plan
+        self._plan = replace(plan, code=plan.code.of_worker(cache=cache), fetch=replace(plan.fetch, cache=cache))
+        super().start(self._values)
+
+    def begin_epoch(self, start: EpochStart) -> None:
+        self._may_move = self._may_move and self._begun is None
+        self._begun = start
+        try:
+            super().begin_epoch(start)
+        except StateError as error:
+            if not (self._may_move and FORKED_CUDA in error.problem):
+                raise
+            self._moved = []
+            self._move()
+
+    def has_room(self, *, may_wait: bool = False) -> bool:
+        self._move()
+        return super().has_room(may_wait=may_wait)
+
+    def take(self) -> MadeBatch | None:
+        self._move()
+        made = super().take()
+        if self._may_move and _is_of_forked_cuda(self._done):
+            self._moved = [task.request for task in self._group.pending]
+            self._move()
+            made = super().take()
+        self._may_move = False
+        return made
+
+    def _move(self) -> None:
+        """Ends the processes and begins again in threads, if that was decided. Another call after an interrupt begins
+        anew."""
+        if self._moved is None:
+            return
+        assert self._begun is not None, "batches were requested"
+        self._group.close()
+        self._start_threads()
+        super().begin_epoch(self._begun)
+        for request in self._moved:
+            self.submit(request, [request])
+        self._shown[:] = self.threads
+        self.threads = self._shown
+        self._moved = None
+        self._forms.give_up()
+
+
+def _is_of_forked_cuda(task: Task | None) -> bool:
+    """Returns whether CUDA was refused to the worker process of a finished task."""
+    return isinstance(task, ProcessTask) and task.payload is not None and task.payload.is_of_forked_cuda

@@ -22,8 +22,7 @@ from fastload._delivery._thread_order import DeviceOrder
 from fastload._iteration._maker import Request
 from fastload._iteration.processes._arenas import SharedArena
 from fastload._iteration.processes._child import ChildPlan, run_worker
-from fastload._iteration.processes._connections import WorkerEnd, new_connection
-from fastload._iteration.processes._end_flag import EndFlag
+from fastload._iteration.processes._connections import WorkerEnd, new_connection, new_flag
 from fastload._iteration.processes._messages import Answer, Begun, Ended, Lost, Payload, WorkerReport, opened
 from fastload._iteration.processes._snapshots import SnapshotMessage, error_of_parts
 from fastload._iteration.processes._worker_processes import WorkerProcesses, wait_for
@@ -33,7 +32,6 @@ from fastload._iteration.python._task import Task
 from fastload._iteration.python._worker_draws import WorkerStart
 from fastload._iteration.python._worker_group import WorkerGroup
 from fastload._process._interrupts import is_interrupt
-from fastload._workers._collate_memory import CollateMemory
 from fastload._workers._random_stream import RandomKey
 from fastload._workers._worker_error import WorkerFailure
 
@@ -57,18 +55,18 @@ class ProcessGroup(WorkerGroup):
         self,
         plan: ChildPlan,
         *,
+        num_workers: int,
         context: Any,
         record: LoaderWorkers,
         pinning: Pinning | None,
         in_order: bool,
         max_batches: int,
     ) -> None:
-        super().__init__(plan.num_workers, DeviceOrder(), in_order=in_order, max_batches=max_batches)
+        super().__init__(num_workers, DeviceOrder(), in_order=in_order, max_batches=max_batches)
         self._plan, self._record, self._pinning = plan, record, pinning
         self._context = context
-        self._owner_pid = os.getpid()
         self._is_forked = context.get_start_method() == "fork"
-        self._flag = EndFlag(is_forked=self._is_forked)
+        self._flag = new_flag(is_forked=self._is_forked)
         self._sockets: list[_native.MessageSocket] = []
         self._theirs: list[WorkerEnd] = []  # the workers' ends of the connections, until the workers have them
         self._arenas: list[SharedArena] = []
@@ -76,7 +74,7 @@ class ProcessGroup(WorkerGroup):
         self.threads: list[Any] = []
         self._held = _handled_signals()
         self._blocked_at_start = set(self._held) - signal.pthread_sigmask(signal.SIG_BLOCK, ())
-        for number in range(plan.num_workers):
+        for number in range(num_workers):
             self._add_worker(number)
         if not self._is_forked and (shortage := self._arenas[0].shortage) is not None:
             warnings.warn(
@@ -90,15 +88,14 @@ class ProcessGroup(WorkerGroup):
             functools.partial(operator.setitem, self._flag.byte, 0, 1),
             *(functools.partial(socket.put, b"") for socket in self._sockets),
         )
-        self._memory = CollateMemory(max_batches)
-        self._answers = [_ArenaAnswers() for _ in range(plan.num_workers)]
+        self._answers = [_ArenaAnswers() for _ in range(num_workers)]
         self._tasks: dict[int, ProcessTask] = {}  # by the numbers of their requests
         self._numbers = itertools.count()
         self._lost: dict[int, str] = {}  # workers whose processes have ended, and what next() says of it
         self._last_words: dict[int, str] = {}
         # By worker and epoch. Not kept, because a start keeps the group until it is finished.
         self._not_begun: dict[tuple[int, int], weakref.ref[WorkerStart]] = {}
-        self._snapshots: list[SnapshotMessage | None] = [None] * plan.num_workers
+        self._snapshots: list[SnapshotMessage | None] = [None] * num_workers
 
     def _add_worker(self, number: int) -> None:
         socket, theirs = new_connection()
@@ -157,21 +154,13 @@ class ProcessGroup(WorkerGroup):
         return starts
 
     @property
-    def is_running(self) -> bool:
-        return os.getpid() == self._owner_pid and not self.is_ending
-
-    @property
     def is_ending(self) -> bool:
         return bool(self._processes.told_at)
-
-    @property
-    def bytes_held(self) -> int:
-        return self._memory.bytes_held
 
     # ---- batches ---------------------------------------------------------------------------------------------------
 
     def _new_task(self, request: Request, worker: int, *, is_asked: bool) -> Task:
-        task = ProcessTask(request, is_asked=is_asked, epoch=self._epoch, worker_id=worker, wake=_nothing)
+        task = ProcessTask(request, is_asked=is_asked, epoch=self._epoch, worker_id=worker)
         task.note_copied = self._answers[worker].note_copied
         return task
 
@@ -294,12 +283,6 @@ class ProcessGroup(WorkerGroup):
 
     # ---- the end ---------------------------------------------------------------------------------------------------
 
-    def signal_end(self) -> None:
-        if os.getpid() != self._owner_pid:
-            return
-        for call in self.end_calls:
-            call()
-
     def end(self) -> None:
         self.close()
         self.pump(0.0)  # what the workers have reported at their end
@@ -362,10 +345,6 @@ class ProcessStart(WorkerStart):
             group.pump(_WATCH_SECONDS)
         if self.is_done or self._pid != os.getpid():
             super().check(timeout_seconds)
-
-
-def _nothing() -> None:
-    pass
 
 
 def context_of(context: Any) -> Any:

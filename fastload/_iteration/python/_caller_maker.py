@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import random
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
-import torch
-
-from fastload._iteration._maker import EpochStart, MadeBatch, Request, StateBefore, TorchValues, WorkerStates
-from fastload._iteration._saved_state import Way
+from fastload._iteration._maker import BatchMaker, EpochStart, MadeBatch, Request, TorchValues, WorkerStates
 from fastload._iteration._saved_worker import SavedWorker
 from fastload._iteration.python._dataset import IterableFetcher, make_fetcher
 from fastload._iteration.python._fetcher import EndOfStreamError
@@ -27,22 +21,13 @@ from fastload._process._interrupts import is_interrupt
 from fastload._resume._generators import ProgramReplay
 from fastload._workers._data_pipes import begin_graph
 from fastload._workers._exchanges import exchanged
-from fastload._workers._generators import WorkerGenerators
+from fastload._workers._generators import WorkerGenerators, program_generators
 from fastload._workers._places import HeldGenerators
 from fastload._workers._random_stream import RandomKey, RandomStream, SampleStream
 from fastload._workers._user_code import NAMES
 
 
-class _Program:
-    """The program's three generators."""
-
-    def __init__(self) -> None:
-        self.torch = torch.default_generator
-        self.random: Any = random._inst
-        self.numpy: Any = np.random.mtrand._rand
-
-
-class CallerMaker:
+class CallerMaker(BatchMaker):
     """Makes each batch in the calling thread when it is taken. With rng="torch" it draws from the program's generators.
 
     Between epochs data set and stream load their states when the maker is made, before the next epoch draws anything,
@@ -53,16 +38,8 @@ class CallerMaker:
         record: The loader's record of its iterations in workers.
     """
 
-    takes_keys = True
-    snapshot_every = 1
-    threads: Sequence[threading.Thread] = ()
-    has_next = False
-    is_active = True
-    is_running = True
-    begins_early = False
-
     def __init__(self, plan: PythonPlan, record: LoaderWorkers) -> None:
-        self.way: Way = plan.way
+        self.way = plan.way
         self.takes_numbers = plan.rng != "torch"
         self._plan, self._record = plan, record
         self._num_closes = record.num_closes
@@ -97,11 +74,11 @@ class CallerMaker:
 
     def _draws_of(self, plan: PythonPlan, resume_point: ResumePoint | None) -> WorkerDraws:
         is_program, held = self._generators is None, HeldGenerators(plan.code.roots, NAMES)
-        draws = WorkerDraws(self._generators or _Program(), plan.code, held, is_program=is_program)
-        if resume_point is None:
-            draws.begin(None, "")
-        else:
-            draws.begin(resume_point.saved, resume_point.field)
+        generators = self._generators or program_generators()
+        draws = WorkerDraws(generators, plan.code, held, is_program=is_program)
+        draws.begin()
+        if resume_point is not None:
+            draws.load(resume_point.saved, resume_point.field)
         return draws
 
     def start(self, values: TorchValues) -> None:
@@ -197,10 +174,10 @@ class CallerMaker:
     def has_own_states(self) -> bool:
         return self._fetcher.is_stateful
 
-    def state_before(self, position: int, *, is_over: bool) -> StateBefore:
+    def state_before(self, position: int, *, is_over: bool) -> tuple[int, Callable[[], WorkerStates]]:
         snapshot, replayed = self._start, 0
         if snapshot is None or self._position is None:
-            return StateBefore(position, WorkerStates)
+            return position, WorkerStates
         if is_over:
             with self._drawing():
                 snapshot = self._position.after_end()
@@ -212,7 +189,7 @@ class CallerMaker:
             snapshot = self._snapshot()
         assert snapshot is not None, "data set or stream have states"
         at, next_worker = snapshot, 0 if self._fetcher.is_of_stream else None
-        return StateBefore(position, lambda: WorkerStates(None, (at.saved(),), replayed, next_worker))
+        return position, lambda: WorkerStates(None, (at.saved(),), replayed, next_worker)
 
     def _known_before(self, number: int) -> SavedWorker | None:
         return self._before[1] if self._before is not None and self._before[0] == number else None
@@ -223,12 +200,6 @@ class CallerMaker:
             return None
         with self._drawing():
             return self._position.after_batch(is_asked=True)
-
-    def cancel(self) -> None:
-        """Ends nothing: nothing runs between two batches."""
-
-    def close(self) -> None:
-        """Ends nothing: nothing runs between two batches."""
 
     @property
     def in_flight(self) -> int:

@@ -48,14 +48,8 @@ class MapFetcher(BatchFetcher):
     def is_stateful(self) -> bool:
         return self._is_stateful
 
-    def begin_epoch(self, key: RandomKey, epoch: int) -> None:
-        """Does nothing: a map-style dataset has no iterator."""
-
     def _states(self) -> UserState:
         return UserState(asked(self._code.dataset, "dataset_state"))
-
-    def load_iterator(self, user: UserState, field: str) -> None:
-        """Does nothing: a map-style dataset has no iterator."""
 
     def fetch(self, indices: Any, key: RandomKey, epoch: int, is_abandoned: Callable[[], bool]) -> Any:
         """Makes a batch; a StopIteration of the dataset, which would end the epoch, becomes a RuntimeError."""
@@ -151,9 +145,6 @@ class IterableFetcher(BatchFetcher):
         self._items: Iterator[Any] = iter(())
         self._has_ended = False
         self._problems: list[BaseException] = []  # at most one, which the data set raised when asked for an iterator
-
-    def take_account(self) -> None:
-        """Returns None: a stream's samples are neither replaced nor left out."""
 
     def fetch(self, indices: Any, key: RandomKey, epoch: int, is_abandoned: Callable[[], bool]) -> Any:
         """Makes a batch of as many samples as `indices` has; their values are not used."""

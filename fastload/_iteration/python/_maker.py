@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from fastload import _native
-from fastload._delivery._thread_order import DeviceOrder
-from fastload._iteration._maker import EpochStart, MadeBatch, Request, StateBefore, TorchValues, WorkerStates
-from fastload._iteration._saved_state import Way
+from fastload._iteration._maker import BatchMaker, EpochStart, MadeBatch, Request, TorchValues, WorkerStates
 from fastload._iteration.python._loader_workers import LoaderWorkers
 from fastload._iteration.python._made_batch import TaskBatch
 from fastload._iteration.python._pinning import pinning_of
@@ -20,13 +19,12 @@ from fastload._iteration.python._task import Task
 from fastload._iteration.python._thread_group import ThreadGroup
 from fastload._iteration.python._worker import WorkerPlan, setter_of_current_device
 from fastload._iteration.python._worker_group import WorkerGroup
-from fastload._workers._collate_memory import CollateMemory
 from fastload._workers._places import HeldGenerators
 from fastload._workers._user_code import NAMES
 from fastload.samplers._resting import known_length
 
 
-class WorkerMaker:
+class WorkerMaker(BatchMaker):
     """Makes batches with the user's dataset and collate_fn, as torch's worker processes do, in threads.
 
     With rng="torch" the workers draw the same numbers from torch's generators as torch's DataLoader would.
@@ -36,12 +34,9 @@ class WorkerMaker:
         record: The loader's record of its iterations in workers.
     """
 
-    takes_keys = True
-    begins_early = False
-
     def __init__(self, plan: PythonPlan, record: LoaderWorkers) -> None:
         setup = plan.setup
-        self.way: Way = plan.way
+        self.way = plan.way
         self.takes_numbers = plan.rng != "torch"
         self.snapshot_every = setup.settings.snapshot_every_n_steps if plan.has_states else 1
         self.fingerprint = plan.new_fingerprint()
@@ -60,24 +55,22 @@ class WorkerMaker:
     def _new_group(self, values: TorchValues) -> WorkerGroup:
         plan, setup = self._plan, self._setup
         pinning = pinning_of(setup.delivery, values)
-        worker_plan = WorkerPlan(
-            fetch=plan.fetch,
+        set_device = None if pinning is None else setter_of_current_device()
+        worker_plan = self._plan_maker(values)(fetch=plan.fetch, pin=pinning, set_device=set_device)
+        # Several threads would draw from the generators that the user's objects hold.
+        held = HeldGenerators(plan.code.roots, NAMES) if setup.num_threads == 1 else None
+        return ThreadGroup(worker_plan, plan.code, held, in_order=setup.is_in_order, max_batches=setup.max_batches)
+
+    def _plan_maker(self, values: TorchValues) -> Callable[..., WorkerPlan]:
+        """Returns a function that makes the workers' plan, given the fields that depend on their form."""
+        setup = self._setup
+        return functools.partial(
+            WorkerPlan,
             num_workers=setup.num_threads,
             base_seed=values.base_seed,
-            pin=pinning,
-            order=DeviceOrder(),
-            set_device=None if pinning is None else setter_of_current_device(),
-            memory=CollateMemory(setup.max_batches),
-            is_in_order=plan.is_ordered,
+            is_in_order=self._plan.is_ordered,
             resume_point=resume_points(setup.resumed, setup.num_threads),
         )
-        return ThreadGroup(
-            worker_plan, plan.code, self._held(), in_order=setup.is_in_order, max_batches=setup.max_batches
-        )
-
-    def _held(self) -> HeldGenerators | None:
-        """Returns the generators that the user's objects hold; None: several threads draw from them."""
-        return HeldGenerators(self._plan.code.roots, NAMES) if self._setup.num_threads == 1 else None
 
     def begin_epoch(self, start: EpochStart) -> None:
         setup, resumed = self._setup, start.resumed
@@ -162,7 +155,7 @@ class WorkerMaker:
             worker.check(self._timeout_seconds)
         return all(worker.is_stateful for worker in self._starts)
 
-    def state_before(self, position: int, *, is_over: bool) -> StateBefore:
+    def state_before(self, position: int, *, is_over: bool) -> tuple[int, Callable[[], WorkerStates]]:
         setup, every = self._setup, self.snapshot_every
         if is_over or every == 1:
             begins_at = position
@@ -170,8 +163,8 @@ class WorkerMaker:
             begins_at = max(self._first, position - position % every) if every else self._first
         if not self._plan.is_ordered or (is_over and not setup.is_persistent):
             states = WorkerStates(next_worker=0 if setup.is_of_stream else None)
-            return StateBefore(begins_at, lambda: states)
-        return StateBefore(begins_at, self._log.states_before(begins_at, position, is_over=is_over))
+            return begins_at, lambda: states
+        return begins_at, self._log.states_before(begins_at, position, is_over=is_over)
 
     @property
     def is_running(self) -> bool:

@@ -24,11 +24,11 @@ class Task:
         is_asked: Whether a state may begin after the batch, so that the worker takes a snapshot then.
         epoch: The iterator's epoch, from 1.
         worker_id: The worker that makes the batch.
-        wake: Called when the task is done.
+        wake: Called when the task is done, or None.
     """
 
     def __init__(
-        self, request: Request, *, is_asked: bool, epoch: int, worker_id: int, wake: Callable[[], None]
+        self, request: Request, *, is_asked: bool, epoch: int, worker_id: int, wake: Callable[[], None] | None = None
     ) -> None:
         self.request = request
         self.is_asked = is_asked
@@ -59,7 +59,8 @@ class Task:
         self.snapshot = snapshot
         self.is_end_of_stream = is_end_of_stream
         self.is_done = True
-        self._wake()
+        if self._wake is not None:
+            self._wake()
 
     def fail(
         self, failure: WorkerFailure, *, account: Account | None = None, snapshot: SavedWorker | None = None

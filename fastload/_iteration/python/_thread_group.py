@@ -21,6 +21,7 @@ from fastload._iteration.python._worker import (
 from fastload._iteration.python._worker_draws import WorkerStart
 from fastload._iteration.python._worker_group import WorkerGroup
 from fastload._process._exit import EXIT_JOIN_SECONDS, join_threads, start_threads
+from fastload._workers._collate_memory import WorkerMemory
 from fastload._workers._inherited import ThreadState, without_inference
 from fastload._workers._places import HeldGenerators
 from fastload._workers._random_stream import RandomKey
@@ -48,11 +49,13 @@ class ThreadGroup(WorkerGroup):
         stop = StopSignal(plan.num_workers)
         self.end_calls = stop.end_calls
         self._stop = stop
-        self._memory = plan.memory
         self._thread_state = ThreadState()
         self._ready: queue.SimpleQueue[None] = queue.SimpleQueue()
         report_ready = functools.partial(self._ready.put, None)
-        self._workers = [ThreadWorker(plan, number, code.of_worker(), held, stop) for number in range(plan.num_workers)]
+        self._workers = [
+            ThreadWorker(plan, number, code.of_worker(), held, WorkerMemory(self._memory), stop)
+            for number in range(plan.num_workers)
+        ]
         self.threads = [WorkerThread(stop, worker, self._thread_state, report_ready) for worker in self._workers]
 
     def start(self) -> None:
@@ -84,16 +87,8 @@ class ThreadGroup(WorkerGroup):
         return starts
 
     @property
-    def is_running(self) -> bool:
-        return os.getpid() == self._stop.owner_pid and not self.is_ending
-
-    @property
     def is_ending(self) -> bool:
         return self._stop.is_ending
-
-    @property
-    def bytes_held(self) -> int:
-        return self._memory.bytes_held
 
     def _new_task(self, request: Request, worker: int, *, is_asked: bool) -> Task:
         wake = functools.partial(self._stop.changed.put, None)
@@ -114,11 +109,8 @@ class ThreadGroup(WorkerGroup):
         is_inference = self._thread_state.is_inference and not torch.is_inference_mode_enabled()
         return without_inference(batch) if is_inference else batch
 
-    def signal_end(self) -> None:
-        self._stop.signal_end()
-
     def close(self) -> None:
         """Ends the threads and waits for them, at most a second. Never call it from a finalizer."""
         self.signal_end()
-        if os.getpid() == self._stop.owner_pid:
+        if os.getpid() == self._owner_pid:
             join_threads(self.threads, EXIT_JOIN_SECONDS)

@@ -13,7 +13,7 @@ import time
 import traceback
 import weakref
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -36,7 +36,7 @@ from fastload._iteration.python._worker_draws import WorkerDraws, WorkerStart
 from fastload._pillow._decode_image import keeping
 from fastload._process._exit import DaemonThread
 from fastload._process._interrupts import is_interrupt
-from fastload._workers._collate_memory import CollateMemory, WorkerMemory
+from fastload._workers._collate_memory import WorkerMemory
 from fastload._workers._exchanges import exchanged
 from fastload._workers._generators import WorkerGenerators
 from fastload._workers._inherited import ThreadState, own_context
@@ -63,23 +63,21 @@ class WorkerPlan:
         fetch: The way in which each worker makes batches.
         num_workers: At least 1.
         base_seed: The iteration's base seed.
-        pin: Called with each batch; None: batches stay in pageable memory.
-        order: The order of work on a device.
-        set_device: Makes the device of the thread that iterates the current one; None: there is none.
-        memory: Memory for batches.
         is_in_order: Whether a batch depends on the batches that its worker made before.
         resume_point: The resume point of each worker; None: nothing is resumed.
+        pin: Called with each batch; None: batches stay in pageable memory.
+        set_device: Makes the device of the thread that iterates the current one; None: there is none.
+        order: The order of work on a device.
     """
 
     fetch: FetchPlan
     num_workers: int
     base_seed: int
-    pin: Callable[[Any], Any] | None
-    order: DeviceOrder
-    set_device: Callable[[], Any] | None
-    memory: CollateMemory
     is_in_order: bool
-    resume_point: tuple[ResumePoint, ...] | None = None
+    resume_point: tuple[ResumePoint, ...] | None
+    pin: Callable[[Any], Any] | None = None
+    set_device: Callable[[], Any] | None = None
+    order: DeviceOrder = field(default_factory=DeviceOrder)
 
 
 class StopSignal:
@@ -123,7 +121,7 @@ class Worker:
         code: The user's objects.
         held: The generators that these hold; None: several worker threads draw from them.
         is_abandoned: Returns whether the worker's batches are not wanted any more.
-        memory: The memory of its batches; None: its part of the plan's.
+        memory: The memory of its batches.
     """
 
     def __init__(
@@ -133,12 +131,12 @@ class Worker:
         code: UserCode,
         held: HeldGenerators | None,
         is_abandoned: Callable[[], bool],
-        memory: WorkerMemory | None = None,
+        memory: WorkerMemory,
     ) -> None:
         self.number = number
         self.context = own_context()
         self.generators = self._new_generators(plan.base_seed, number)
-        self._memory = memory or WorkerMemory(plan.memory)
+        self._memory = memory
         self.globals = WorkerGlobals.of(self.generators, plan.num_workers, dataset=code.dataset, memory=self._memory)
         self.counters = plan.fetch.counters
         self.gil_watch = GilWatch(self.counters)
@@ -180,10 +178,9 @@ class Worker:
                     code.init_fn(self.number)
             fetcher = self._fetcher = make_fetcher(plan.fetch, stream, code, self.number)
             if self._draws is not None:
-                if (resume_point := self._resume_point) is None:
-                    self._draws.begin(None, "")
-                else:
-                    self._draws.begin(resume_point.saved, resume_point.field)
+                self._draws.begin()
+                if (resume_point := self._resume_point) is not None:
+                    self._draws.load(resume_point.saved, resume_point.field)
                 self._position = WorkerPosition(self._draws, fetcher)
         except BaseException as error:
             if not self._goes_on_after(error):
@@ -288,17 +285,23 @@ class ThreadWorker(Worker, _native.Droppable):
     """A worker in a thread of its own. If it is dropped, its stream ends in that thread, as an sqlite connection must.
 
     Args:
-        plan, number, code, held: As in Worker.
+        plan, number, code, held, memory: As in Worker.
         stop: The stop signal of its group.
     """
 
     _is_interrupt = staticmethod(is_interrupt)
 
     def __init__(
-        self, plan: WorkerPlan, number: int, code: UserCode, held: HeldGenerators | None, stop: StopSignal
+        self,
+        plan: WorkerPlan,
+        number: int,
+        code: UserCode,
+        held: HeldGenerators | None,
+        memory: WorkerMemory,
+        stop: StopSignal,
     ) -> None:
         self._stop_signal = stop
-        super().__init__(plan, number, code, held, stop.is_abandoned)
+        super().__init__(plan, number, code, held, stop.is_abandoned, memory)
 
     def _when_dropped(self) -> None:
         if (fetcher := vars(self).get("_fetcher")) is not None:

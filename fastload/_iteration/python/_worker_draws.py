@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
+from fastload import _native
 from fastload._errors import StateError
 from fastload._iteration._saved_worker import SavedWorker
 from fastload._resume._generators import ProgramStates, state_of
@@ -16,17 +17,6 @@ from fastload._workers._places import HeldGenerators
 from fastload._workers._random_stream import RandomKey
 from fastload._workers._seeding import bit_generator_of
 from fastload._workers._user_code import NAMES, UserCode
-
-
-class Generators(Protocol):
-    """The three generators that code draws from: a worker's or the program's."""
-
-    @property
-    def torch(self) -> Any: ...
-    @property
-    def random(self) -> Any: ...
-    @property
-    def numpy(self) -> Any: ...
 
 
 class WorkerDraws:
@@ -40,7 +30,12 @@ class WorkerDraws:
     """
 
     def __init__(
-        self, generators: Generators, code: UserCode, held: HeldGenerators | None, *, is_program: bool = False
+        self,
+        generators: _native.ThreadGenerators,
+        code: UserCode,
+        held: HeldGenerators | None,
+        *,
+        is_program: bool = False,
     ) -> None:
         self._generators = generators
         self._code = code
@@ -53,18 +48,17 @@ class WorkerDraws:
         """Whether NumPy's generator is of a kind that can be saved; user code may have replaced it."""
         return isinstance(bit_generator_of(self._generators.numpy), np.random.MT19937)
 
-    def begin(self, saved: SavedWorker | None, field: str) -> None:
-        """Finds the generators that worker_init_fn has made and restores all generators from `saved`.
+    def begin(self) -> None:
+        """Finds the generators that worker_init_fn has made. Call it after worker_init_fn."""
+        if self._held is not None and self._code.init_fn is not None:
+            self._held.look_again(self._code.roots, NAMES)
 
-        Call it after worker_init_fn; a loaded state overrides what worker_init_fn seeded.
+    def load(self, saved: SavedWorker, field: str) -> None:
+        """Restores all generators from a loaded state, which overrides what worker_init_fn seeded.
 
         Raises:
             StateError: The worker has no such generator; the message names the field below `field`.
         """
-        if self._held is not None and self._code.init_fn is not None:
-            self._held.look_again(self._code.roots, NAMES)
-        if saved is None:
-            return
         if saved.held and self._held is None:
             raise StateError(
                 f"{field}.held",
@@ -74,7 +68,7 @@ class WorkerDraws:
         self.set(saved, field)
 
     def set(self, saved: SavedWorker, field: str) -> None:
-        """Restores all generators from `saved`. Call begin() first; raises StateError as begin() does."""
+        """Restores all generators from `saved` once more. Raises StateError as load() does."""
         if self._held is not None:
             self._held.restore(saved.held, f"{field}.held")
         if not self._is_program:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ from fastload._iteration._maker import Request
 from fastload._iteration.python._task import Task
 from fastload._iteration.python._worker_draws import WorkerStart
 from fastload._process._exit import exit_state
+from fastload._workers._collate_memory import CollateMemory
 from fastload._workers._random_stream import RandomKey
 
 
@@ -35,7 +37,9 @@ class WorkerGroup(ABC):
     end_calls: tuple[Callable[[], Any], ...]
 
     def __init__(self, num_workers: int, order: DeviceOrder, *, in_order: bool, max_batches: int) -> None:
+        self._owner_pid = os.getpid()
         self.order = order
+        self._memory = CollateMemory(max_batches)
         self.pending: deque[Task] = deque()
         self._in_order = in_order
         self._max_batches = max_batches
@@ -66,9 +70,9 @@ class WorkerGroup(ABC):
         """Asks each worker to begin the epoch and to report its position then."""
 
     @property
-    @abstractmethod
     def is_running(self) -> bool:
         """Whether the workers belong to this process and were not told to end."""
+        return os.getpid() == self._owner_pid and not self.is_ending
 
     @property
     @abstractmethod
@@ -76,9 +80,9 @@ class WorkerGroup(ABC):
         """Whether the workers were told to end."""
 
     @property
-    @abstractmethod
     def bytes_held(self) -> int:
         """The memory that is kept for batches, in bytes."""
+        return self._memory.bytes_held
 
     @property
     def has_active_worker(self) -> bool:
@@ -147,9 +151,11 @@ class WorkerGroup(ABC):
         """Returns the batch of a finished task. May be repeated until the task is let go."""
         return task.batch
 
-    @abstractmethod
     def signal_end(self) -> None:
         """Tells the workers to end after their current samples, and wakes a wait for a batch. Returns at once."""
+        if os.getpid() == self._owner_pid:
+            for call in self.end_calls:
+                call()
 
     def end(self) -> None:
         """Ends the workers after all batches of a last epoch."""
