@@ -9,12 +9,14 @@ import contextlib
 import contextvars
 import decimal
 import functools
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import torch
 
+from fastload import _native
 from fastload._delivery._device import moved
 
 
@@ -74,3 +76,25 @@ def _ordinary(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.clone()
     empty = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
     return empty.set_(tensor.untyped_storage(), tensor.storage_offset(), tensor.size(), tensor.stride())
+
+
+class _OfThread(threading.local):
+    directory: _native.WorkingDirectory | None = None
+
+
+_of_thread = _OfThread()
+
+
+def keep_working_directory() -> None:
+    """Keeps the calling thread, one of fastload's own, in the current directory when the program changes its own.
+
+    If the system refuses a thread a directory of its own, as containers may, native code still looks paths up in the
+    directory of now, and the user's Python code has the program's.
+    """
+    if not _native.own_working_directory():
+        _of_thread.directory = _native.WorkingDirectory()
+
+
+def kept_directory() -> _native.WorkingDirectory | None:
+    """Returns the directory for the calling thread's relative paths; None: its current directory."""
+    return _of_thread.directory

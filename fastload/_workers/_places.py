@@ -12,7 +12,7 @@ import torch
 
 from fastload._errors import StateError
 from fastload._resume._generators import fits, generator_from, is_held, set_state, state_of
-from fastload._workers._held_generators import is_seedable
+from fastload._workers._seeding import is_seedable
 from fastload._workers._walk import attributes_of, walk
 
 # A data set may have many objects, and each worker looks again.

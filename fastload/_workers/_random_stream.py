@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fastload._workers._generators import WorkerGenerators, drawing
-from fastload._workers._held_generators import seed_held
+from fastload._workers._seeding import seed_held
 
 
 class RandomKey(NamedTuple):

@@ -1,4 +1,4 @@
-"""What a loader's process and its workers share: a connection each, and the byte that tells the workers to end.
+"""The connections of a loader's process and its workers, and the byte that tells the workers to end.
 
 Each process keeps only its own ends of connections. Otherwise neither a worker nor the loader's process would see that
 the other one is gone: a socket ends when the last copy of its other end is closed.

@@ -25,8 +25,8 @@ from fastload._planning._plan import NativePartPlan
 from fastload._process import _config
 from fastload._process._interrupts import is_interrupt
 from fastload._process._worker_process import is_worker
+from fastload._workers._inherited import kept_directory
 from fastload._workers._native_draws import thread_draws, thread_generator
-from fastload._workers._working_directory import kept_directory
 from fastload.transforms._tensor_part import tensor_of
 
 # Transforms of torchvision that call the user's code, which may look at an image's EXIF data.

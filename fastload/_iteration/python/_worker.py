@@ -39,13 +39,12 @@ from fastload._process._interrupts import is_interrupt
 from fastload._workers._collate_memory import WorkerMemory
 from fastload._workers._exchanges import exchanged
 from fastload._workers._generators import WorkerGenerators
-from fastload._workers._inherited import ThreadState, own_context
+from fastload._workers._inherited import ThreadState, keep_working_directory, own_context
 from fastload._workers._places import HeldGenerators
 from fastload._workers._random_stream import RandomStream, SampleStream
 from fastload._workers._torch_globals import WorkerGlobals, set_worker_globals
 from fastload._workers._user_code import UserCode
 from fastload._workers._worker_error import WorkerFailure, without_frames
-from fastload._workers._working_directory import keep_working_directory
 
 # Note [references between threads and workers]
 # The user's code often refers to the iterator: collate_fn may be a method of a trainer that keeps the iterator, or of a
