@@ -1,4 +1,4 @@
-"""The states of workers that run Python, in a saved state: the part of the data set's own under torchdata's keys."""
+"""The states of workers that run Python, in a saved state; their data sets' own are under torchdata's keys."""
 
 from __future__ import annotations
 
