@@ -286,8 +286,8 @@ struct PlaneResize {
     template <typename Run>
     void for_each_strips(Run run) const noexcept {
         for (std::size_t i = 0; i < range.strip_count; i += kStrips) {
-            const std::uint8_t* strips[kStrips];
-            for (std::size_t n = 0; n < kStrips; ++n) {
+            const std::uint8_t* strips[kStrips] = {wide_strip(i, 0)};
+            for (std::size_t n = 1; n < kStrips; ++n) {
                 strips[n] = i + n < range.strip_count ? wide_strip(i + n, n) : strips[0];
             }
             run(strips, i);
