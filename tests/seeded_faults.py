@@ -48,7 +48,7 @@ LEFT = "if (is_both || columns > 0) box.left = draw_offset(columns, draws);\n"
 FAULTS = [
     Fault(
         "a crop draws its column before its row",
-        "csrc/image/steps/random_crop.cpp",
+        "csrc/image/steps/crop.cpp",
         f"{TOP}    {LEFT}",
         f"{LEFT}    {TOP}",
         "tests/oracle/test_random_steps.py",
