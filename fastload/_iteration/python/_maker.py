@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fastload import _native
+from fastload._delivery._thread_order import DeviceOrder
 from fastload._iteration._maker import BatchMaker, EpochStart, MadeBatch, Request, TorchValues, WorkerStates
 from fastload._iteration.python._loader_workers import LoaderWorkers
 from fastload._iteration.python._made_batch import TaskBatch
@@ -56,7 +57,8 @@ class WorkerMaker(BatchMaker):
         plan, setup = self._plan, self._setup
         pinning = pinning_of(setup.delivery, values)
         set_device = None if pinning is None else setter_of_current_device()
-        worker_plan = self._plan_maker(values)(fetch=plan.fetch, pin=pinning, set_device=set_device)
+        make_plan = self._plan_maker(values)
+        worker_plan = make_plan(fetch=plan.fetch, pin=pinning, set_device=set_device, order=DeviceOrder())
         # Several threads would draw from the generators that the user's objects hold.
         held = HeldGenerators(plan.code.roots, NAMES) if setup.num_threads == 1 else None
         return ThreadGroup(worker_plan, plan.code, held, in_order=setup.is_in_order, max_batches=setup.max_batches)
