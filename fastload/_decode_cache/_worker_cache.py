@@ -6,7 +6,6 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from fastload import _native
 from fastload._decode_cache._cache import Cache
 from fastload._decode_cache._file_records import FileRecords, file_records_of
 from fastload._decode_cache._loader_cache import CacheSetting, LoaderCache, machine_limit
@@ -33,40 +32,32 @@ class CacheReport(NamedTuple):
 
 
 class WorkerCache:
-    """The cache of a worker process, which opens it for its first image.
+    """The cache of a worker process.
 
     Args:
         setting: The loader's argument.
         num_images: Size of the data set; None: not known.
         is_distrusted: Whether coefficients and pixels are not used, because a spot check has failed.
+
+    Attributes:
+        native: The object that native code uses; None where nothing is kept.
     """
 
     def __init__(self, setting: CacheSetting, num_images: int | None, *, is_distrusted: bool = False) -> None:
         self._cache = LoaderCache(is_of_worker=True)
         self._arguments = setting, num_images
         self._reported: Mapping[str, int] = {}
-        self._is_distrusted = is_distrusted
-        self._is_open = False
-        self._native: _native.DecodeCache | None = None
-
-    def native(self) -> _native.DecodeCache | None:
-        """Returns the object that native code uses; None where nothing is kept."""
-        if not self._is_open:
-            self._native = self._cache.native(*self._arguments)
-            self._is_open = True
-            if self._is_distrusted:
-                self.distrust()
-        return self._native
+        self.native = self._cache.native(setting, num_images)
+        if is_distrusted:
+            self.distrust()
 
     def begin_epoch(self) -> None:
         """Begins to publish the indexes of the epoch before, for an epoch that follows."""
-        if self._is_open:
-            self._cache.end_epoch()
-            self._cache.native(*self._arguments)
+        self._cache.end_epoch()
+        self._cache.native(*self._arguments)
 
     def distrust(self) -> None:
         """Ends the use of coefficients and pixels: another worker has found one that is not as its file is."""
-        self._is_distrusted = True
         if self._cache.files is not None:
             self._cache.files.distrust()
 
@@ -97,15 +88,6 @@ class WorkerCache:
         """Publishes what was kept, at the worker's end, and warns of what went wrong."""
         self._cache.close()
         self._cache.warn_of_trouble()
-
-
-def opened(cache: _native.DecodeCache | None) -> Callable[[], _native.DecodeCache | None]:
-    """Returns a function that returns `cache`, as WorkerCache.native() does. It can be pickled if `cache` is None."""
-    return functools.partial(_as_it_is, cache)
-
-
-def _as_it_is(cache: _native.DecodeCache | None) -> _native.DecodeCache | None:
-    return cache
 
 
 class WorkerCaches:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -11,7 +10,6 @@ from torch.utils.data import BatchSampler
 
 from fastload import _native
 from fastload._decode_cache._cache import NoPixelsError, is_of_pixels
-from fastload._decode_cache._worker_cache import opened
 from fastload._delivery._batch_memory import BatchMemory, HostMemory, StagedMemory
 from fastload._iteration._iterator import EpochIterator
 from fastload._iteration._maker import BatchMaker
@@ -157,10 +155,10 @@ def python_iterator(now: CurrentLoader, setup: LoaderSetup, *, begins_natively: 
     open_cache = functools.partial(now.kept.cache.native, cache_setting, _num_images(now))
     # Without workers, the calling thread decodes as the rest of the program does, without the cache.
     has_cache = (begins_natively or setup.num_workers > 0) and not form.is_of_processes
-    of_workers = opened(open_cache() if has_cache else None)
+    cache = open_cache() if has_cache else None
     code, naming = setup.code, SampleNaming()
     if begins_natively:
-        samples, naming = _native_samples(now, setup, of_workers)
+        samples, naming = _native_samples(now, setup, cache)
         code = code._replace(samples=samples)
     policy = setup.settings.error_policy
     fetch = FetchPlan(
@@ -171,7 +169,7 @@ def python_iterator(now: CurrentLoader, setup: LoaderSetup, *, begins_natively: 
         counters=now.kept.workers.counters,
         make_guard=functools.partial(SampleGuard, policy, setup.candidates) if policy.is_active else None,
         native_images=setup.settings.native_images,
-        open_cache=of_workers,
+        cache=cache,
     )
     plan = PythonPlan(setup, code, fetch)
     record = now.kept.workers
@@ -194,12 +192,12 @@ def python_iterator(now: CurrentLoader, setup: LoaderSetup, *, begins_natively: 
 def _native_samples(
     now: CurrentLoader,
     setup: LoaderSetup,
-    open_cache: Callable[[], _native.DecodeCache | None],
+    cache: _native.DecodeCache | None,
 ) -> tuple[NativeSamples, SampleNaming]:
     """Returns the samples that native code begins, and the names by which their draws know them."""
     source, transform = setup.plan.source, setup.plan.transform
     assert source is not None, "a partly native loader is lowered"
     assert transform is not None
     part = setup.plan.native_part(keeps_pixels=is_of_pixels(now.cache_setting(setup.plan)))
-    samples = NativeSamples(part, transform.python_part, source.transform, source.target_transform, open_cache)
+    samples = NativeSamples(part, transform.python_part, source.transform, source.target_transform, cache=cache)
     return samples, SampleNaming(transform.native_count, part.source.file)

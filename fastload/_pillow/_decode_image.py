@@ -7,7 +7,7 @@ import functools
 import io
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -113,22 +113,19 @@ class _ThreadDecoder(threading.local):
     """The calling thread's decoder; made anew once users have changed Pillow's pixel limit."""
 
     max_pixels = -1
-    open_cache: Callable[[], _native.DecodeCache | None] | None = None
+    cache: _native.DecodeCache | None = None
     decoder: _native.SampleDecoder
 
     def get(self, max_pixels: int) -> _native.SampleDecoder:
         if self.max_pixels != max_pixels:
-            cache = None if self.open_cache is None else self.open_cache()
             self.decoder = _native.SampleDecoder(
-                max_file_bytes=_config.MAX_FILE_BYTES, max_pixels=max_pixels, native_jpeg=True, cache=cache
+                max_file_bytes=_config.MAX_FILE_BYTES, max_pixels=max_pixels, native_jpeg=True, cache=self.cache
             )
             self.max_pixels = max_pixels
         return self.decoder
 
-    def exchange_cache(
-        self, open_cache: Callable[[], _native.DecodeCache | None] | None
-    ) -> Callable[[], _native.DecodeCache | None] | None:
-        before, self.open_cache = self.open_cache, open_cache
+    def exchange_cache(self, cache: _native.DecodeCache | None) -> _native.DecodeCache | None:
+        before, self.cache = self.cache, cache
         self.max_pixels = -1
         return before
 
@@ -143,9 +140,9 @@ def thread_decoder(max_pixels: int | None = None) -> _native.SampleDecoder:
 
 
 @contextlib.contextmanager
-def keeping(open_cache: Callable[[], _native.DecodeCache | None]) -> Iterator[None]:
-    """Lets the calling thread's decoder store what it learns about images in the cache that this opens, if any."""
-    before = _thread_decoder.exchange_cache(open_cache)
+def keeping(cache: _native.DecodeCache | None) -> Iterator[None]:
+    """Lets the calling thread's decoder store what it learns about images in `cache`; in none if it is None."""
+    before = _thread_decoder.exchange_cache(cache)
     try:
         yield
     finally:

@@ -295,15 +295,6 @@ def test_workers_share_the_indexes_that_they_make(tmp_path: Path, monkeypatch: p
     assert threads.stats().cache_hits == len(dataset)
 
 
-class Named(Numbered):
-    def sample(self, index: int) -> Any:
-        return [thread.name for thread in threading.enumerate()]
-
-
-def test_a_worker_without_images_opens_no_cache() -> None:
-    assert list(Processes(Named(2), None, num_workers=1, cache="auto")) == [["MainThread"]] * 2
-
-
 # ---- failures --------------------------------------------------------------------------------------------------------
 
 

@@ -14,7 +14,6 @@ from torchvision import transforms
 from torchvision.datasets import ImageFolder
 
 from fastload import SampleError
-from fastload._decode_cache._worker_cache import opened
 from fastload._iteration.python._native_samples import NativeSamples
 from fastload._planning._plan import LoaderPlan
 from fastload._workers._user_code import UserCode
@@ -47,7 +46,7 @@ def samples_of(dataset: Any) -> NativeSamples:
     source = lower_dataset(dataset)
     lowered = lower_transform(source.transform)
     part = LoaderPlan((), "torch", source, lowered).native_part()
-    return NativeSamples(part, lowered.python_part, source.transform, source.target_transform, opened(None))
+    return NativeSamples(part, lowered.python_part, source.transform, source.target_transform, cache=None)
 
 
 def test_it_has_the_users_samples_and_draws_as_they_do(folder: Path) -> None:

@@ -69,7 +69,7 @@ class ChildPlan:
         code: The user's code.
         held: The generators that it holds, if forked workers have the objects that they were found in.
         make_fetch_plan: Makes the way in which batches are made, with the process's counters and cache.
-        make_cache: Makes the process's cache of decoded images.
+        make_cache: Opens the process's cache of decoded images.
         make_plan: Makes the plan of the workers, with the way in which batches are made.
         max_batches: The most batches in flight.
         parent_pid: The process that the batches are for if it forks the workers; None: another process starts them.
@@ -217,8 +217,8 @@ class _Process:
     def run(self) -> None:
         plan = self._plan
         cache = self._cache = plan.make_cache()
-        worker_plan = plan.make_plan(fetch=plan.make_fetch_plan(counters=self._counters, open_cache=cache.native))
-        code = plan.code.of_worker(open_cache=cache.native)
+        worker_plan = plan.make_plan(fetch=plan.make_fetch_plan(counters=self._counters, cache=cache.native))
+        code = plan.code.of_worker(cache=cache.native)
         held = plan.held or HeldGenerators(code.roots, NAMES)
         of_process = ProcessWorker(worker_plan, self._number, code, held, self._memory, self._should_stop)
         with contextlib.ExitStack() as until_end:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from fastload import _native
-from fastload._decode_cache._worker_cache import WorkerCache, opened
+from fastload._decode_cache._worker_cache import WorkerCache
 from fastload._errors import StateError
 from fastload._iteration._maker import EpochStart, MadeBatch, Request, TorchValues
 from fastload._iteration.processes._child import ChildPlan
@@ -38,7 +38,7 @@ class ProcessMaker(WorkerMaker):
         plan: How the batches are made.
         record: The loader's record of its iterations in workers.
         context: The loader's multiprocessing_context, or None.
-        make_cache: Makes a process's cache of decoded images. Can be pickled.
+        make_cache: Opens a process's cache of decoded images. Can be pickled.
     """
 
     def __init__(
@@ -128,9 +128,8 @@ class AutoMaker(ProcessMaker):
 
     def _start_threads(self) -> None:
         self._is_of_processes = self._may_move = False
-        open_cache, plan = opened(self._open_cache()), self._plan
-        code, fetch = plan.code.of_worker(open_cache=open_cache), replace(plan.fetch, open_cache=open_cache)
-        self._plan = replace(plan, code=code, fetch=fetch)
+        cache, plan = self._open_cache(), self._plan
+        self._plan = replace(plan, code=plan.code.of_worker(cache=cache), fetch=replace(plan.fetch, cache=cache))
         super().start(self._values)
 
     def begin_epoch(self, start: EpochStart) -> None:

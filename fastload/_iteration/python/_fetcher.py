@@ -41,7 +41,7 @@ class FetchPlan:
         counters: The counters to add to.
         make_guard: Makes a worker's guard, which replaces bad samples or leaves them out; None: a bad sample raises.
         native_images: Whether JPEG files that the user's code opens with Pillow in a worker are decoded natively.
-        open_cache: Returns the cache of these images; None: none is kept.
+        cache: Cache of these images; None: none is kept.
     """
 
     is_batched: bool
@@ -51,7 +51,7 @@ class FetchPlan:
     counters: WorkerCounters
     make_guard: Callable[[], SampleGuard] | None
     native_images: bool
-    open_cache: Callable[[], _native.DecodeCache | None]
+    cache: _native.DecodeCache | None
 
 
 class BatchFetcher(ABC):

@@ -68,14 +68,14 @@ class NativeSamples:
         python_part: The user's transforms that follow, in calling order.
         transform: All transforms of a sample.
         target_transform: The transform of its label; None: none.
-        open_cache: Returns the cache of decoded images; None: none is kept.
+        cache: Cache of decoded images; None: none is kept.
     """
 
     plan: NativePartPlan
     python_part: tuple[Callable[[Any], Any], ...]
     transform: Any
     target_transform: Callable[[Any], Any] | None
-    open_cache: Callable[[], _native.DecodeCache | None]
+    cache: _native.DecodeCache | None
     _counts: _Counts = field(default_factory=_Counts, init=False)
     # The reason why Pillow decoded the last image or has to; None: it was decoded natively.
     _fallback_reason: str | None = field(default=None, init=False)
@@ -123,7 +123,7 @@ class NativeSamples:
             max_file_bytes=_config.MAX_FILE_BYTES,
             max_pixels=self.plan.max_pixels,
             native_jpeg=_pillow.native_jpeg_is_exact().is_exact,
-            cache=self.open_cache(),
+            cache=self.cache,
         )
 
     @functools.cached_property
