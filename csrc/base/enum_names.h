@@ -3,8 +3,8 @@
 
 namespace fastload {
 
-// Specialised beside each enum that has names, with two static members: `kArgument`, the name that errors use for an
-// argument of this type, and `kNames`, pairs of a name and a value.
+// Specialised for each enum that has names, with the static members `kNames`, pairs of a name and a value, and, if
+// arguments are of this type, `kArgument`, the name that errors use for one.
 template <typename Enum>
 struct EnumNames;
 

@@ -59,8 +59,8 @@ class Delivery:
         if self.transform is None:
             ready.extend(given)
             return
-        transform = self.transform if self.device is None else self.device.called(self.transform)
         with self.on_copy_stream():
+            transform = self.transform if self.device is None else self.device.called(self.transform)
             ready.extend(map(transform, given))
         if not ready:
             raise RuntimeError("device_transform raised StopIteration, which would end the epoch silently")

@@ -10,6 +10,8 @@ from pathlib import Path
 from fastload._process import _config
 from fastload._process._interrupts import is_interrupt
 
+_MOUNTED = ("sys/fs/cgroup", "sys/fs/cgroup/memory")  # of version 2, and of the memory controller of version 1
+
 
 def num_available() -> int:
     """Returns the number of processors that the system lets this process run on: by affinity, or all."""
@@ -45,7 +47,8 @@ def total_memory(root: Path = Path("/")) -> int:
     for line in read_text(root / "proc/meminfo").splitlines():
         if line.startswith("MemTotal:"):
             total = int(line.split()[1]) * 1024
-    return min([total, *filter(None, map(_limit, _group_folders("memory", root)))])
+    mounted = (root / folder for folder in _MOUNTED)  # the container's own group, whatever /proc/self/cgroup says
+    return min([total, *filter(None, map(_limit, [*_group_folders("memory", root), *mounted]))])
 
 
 class MemoryLimits:

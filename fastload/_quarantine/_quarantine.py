@@ -58,7 +58,7 @@ class Ledger:
 
         A run that was killed while it wrote may have left a line without an end, which is completed first.
         """
-        with Path(self.path).open("a+b", buffering=0) as file:
+        with open(self.path, "a+b", buffering=0) as file:  # noqa: PTH123 - a path may be bytes
             size = os.fstat(file.fileno()).st_size
             if not self._has_begun and size > 0 and os.pread(file.fileno(), 1, size - 1) != b"\n":
                 lines = b"\n" + lines

@@ -15,13 +15,6 @@
 
 namespace fastload {
 
-// Note [slot lifetime]
-// free -> filling -> ready -> handed over -> free. A slot is filling from submit() until its last sample has finished,
-// ready until the consumer takes it in order, and handed over while the consumer may still ask for its report. Then the
-// lane reuses it, so that a warm epoch allocates nothing here. `memory` keeps the batch's bytes alive while tasks may
-// write to them: it leaves the slot when the batch is handed over or, after a cancel, when the last thread drops the
-// slot. A thread that hangs in a read therefore keeps its memory for as long as it hangs.
-
 struct SampleError {
     std::size_t position = 0;  // in the batch
     std::int64_t sample_index = 0;
@@ -45,6 +38,12 @@ struct LostDraws {
     ImageSize source_size;
 };
 
+// Note [slot lifetime]
+// free -> filling -> ready -> handed over -> free. A slot is filling from submit() until its last sample has finished,
+// ready until the consumer takes it in order, and handed over while the consumer may still ask for its report. Then the
+// lane reuses it, so that a warm epoch allocates nothing here. `memory` keeps the batch's bytes alive while tasks may
+// write to them: it leaves the slot when the batch is handed over or, after a cancel, when the last thread drops the
+// slot. A thread that hangs in a read therefore keeps its memory for as long as it hangs.
 struct BatchSlot {
     // The source of draws for the sample at a position, if draws have no order.
     CounterDraws counter_draws(const SampleSource& source, std::size_t position) const noexcept {
@@ -68,7 +67,7 @@ struct BatchSlot {
     std::size_t next_position = 0;
 
     // Guarded by the lane's mutex.
-    bool is_ready = false;  // until it is handed over
+    bool is_ready = false;  // while it is in flight
     std::size_t samples_left = 0;
     std::vector<SampleError> errors;  // sorted by position, whatever the order of events; with room for all samples
     // Used if the draws of a lane have an order.

@@ -39,15 +39,18 @@ Status Rotate180::remake(const PlanarImageView& source, const PlanarImageView& d
 Status AxisExchange::remake(const PlanarImageView& source, const PlanarImageView& destination,
                             Workspace*) const noexcept {
     constexpr std::int32_t kSquare = 32;
+    // Here, since the stores below may change any member as far as a compiler knows.
+    const std::size_t stride_bytes = source.row_stride_bytes;
+    const std::int32_t step = reverses_columns_ ? -1 : 1;
     for (int plane = 0; plane < 3; ++plane) {
         for (std::int32_t top = 0; top < source.height; top += kSquare) {
             const std::int32_t bottom = std::min(top + kSquare, source.height);
             for (std::int32_t x = 0; x < source.width; ++x) {
                 const std::uint8_t* column = source.planes[plane] + x;
                 std::uint8_t* output = row_of(destination, plane, reverses_rows_ ? source.width - 1 - x : x);
+                output += reverses_columns_ ? source.height - 1 - top : top;
                 for (std::int32_t y = top; y < bottom; ++y) {
-                    output[reverses_columns_ ? source.height - 1 - y : y] =
-                        column[static_cast<std::size_t>(y) * source.row_stride_bytes];
+                    output[step * (y - top)] = column[static_cast<std::size_t>(y) * stride_bytes];
                 }
             }
         }

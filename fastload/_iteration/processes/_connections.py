@@ -92,7 +92,12 @@ class EndFlag:
 
 
 def _flag_from_duplicate(duplicate: Any) -> EndFlag:
-    flag = EndFlag(duplicate.detach())
+    descriptor = duplicate.detach()
+    try:
+        flag = EndFlag(descriptor)
+    except BaseException:
+        os.close(descriptor)
+        raise
     flag.close_descriptor()
     return flag
 

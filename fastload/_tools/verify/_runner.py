@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from torch.utils.data import default_collate, default_convert
 
 from fastload._delivery._device import Device, moved, object_to
@@ -240,7 +239,7 @@ class LoaderRunner:
         if device is None or batch is None:
             return batch
         device.synchronize()
-        return moved(batch, torch.Tensor.cpu, lambda value: object_to(value, "cpu"))
+        return moved(batch, lambda tensor: tensor.cpu(), lambda value: object_to(value, "cpu"))
 
     def _listed(self, indices: Any) -> list[Any] | None:
         """Lists the indices of a batch; None if they are not known."""
