@@ -3,6 +3,8 @@
 #include "engine/queues/draw_order.h"
 
 #include <atomic>
+#include <mutex>
+#include <stdexcept>
 #include <thread>
 
 #include "check.h"
@@ -105,28 +107,49 @@ std::vector<Choices> draw_as_torch(const Script& script, const TransformPlan& pl
     return all;
 }
 
-// A thread of the reference decoder: in no particular order, and some samples never come.
-void decode(EngineCore& core, const Script& script, unsigned seed) {
-    std::minstd_rand random(seed);
-    std::vector<PendingSample> held;
-    const std::uint8_t pixel[3] = {};
-    while (std::optional<PendingSample> sample = core.fallback().wait()) {
-        held.push_back(std::move(*sample));
-        if (core.fallback().size() > 0 && random() % 2 == 0) continue;
-        while (!held.empty()) {
-            PendingSample next = std::move(held.back());
-            held.pop_back();
-            const std::int64_t index = next.slot->sample_indices[next.position];
-            if (script.fate(index) == Fate::kFailsInFallback) {
-                next.lane->fail(next, Status::irregular("scripted", 0), nullptr);
-                continue;
-            }
-            next.pixels = {pixel, 3, script.size(index).width, script.size(index).height};
-            next.pixels_owner = std::make_shared<int>(0);
-            next.lane->complete(std::move(next));
+// Threads of the reference decoder: samples come back in no particular order, and some never.
+class Decoders {
+  public:
+    Decoders(EngineCore& core, const Script& script, unsigned seed) : core_(core), script_(script) {
+        for (unsigned i = 0; i < 2; ++i) threads_.emplace_back([=] { decode(seed + i); });
+    }
+    ~Decoders() {
+        core_.signal_end();
+        for (std::thread& thread : threads_) thread.join();
+    }
+    Decoders(const Decoders&) = delete;  // its threads point to it
+    Decoders& operator=(const Decoders&) = delete;
+
+  private:
+    void decode(unsigned seed) {
+        std::minstd_rand random(seed);
+        while (std::optional<PendingSample> sample = core_.fallback().wait()) {
+            const std::lock_guard<std::mutex> lock(mutex_);
+            held_.push_back(std::move(*sample));
+            // Whichever thread takes that other sample brings back what both hold.
+            if (core_.fallback().size() > 0 && random() % 2 == 0) continue;
+            for (; !held_.empty(); held_.pop_back()) bring_back(std::move(held_.back()));
         }
     }
-}
+
+    void bring_back(PendingSample sample) const {
+        const std::int64_t index = sample.slot->sample_indices[sample.position];
+        if (script_.fate(index) == Fate::kFailsInFallback) {
+            sample.lane->fail(sample, Status::irregular("scripted", 0), nullptr);
+            return;
+        }
+        static constexpr std::uint8_t kPixel[3] = {};
+        sample.pixels = {kPixel, 3, script_.size(index).width, script_.size(index).height};
+        sample.pixels_owner = std::make_shared<int>(0);
+        sample.lane->complete(std::move(sample));
+    }
+
+    EngineCore& core_;
+    const Script& script_;
+    std::mutex mutex_;
+    std::vector<PendingSample> held_;
+    std::vector<std::thread> threads_;
+};
 
 // Iterates like the Python code: all batches in flight, and after a failed one a new lane for the later ones.
 class Consumer {
@@ -138,7 +161,7 @@ class Consumer {
 
     std::shared_ptr<BatchSlot> next(std::size_t number) {
         std::shared_ptr<BatchSlot> slot = testing::next_batch(*lane_);
-        CHECK(slot != nullptr);
+        if (slot == nullptr) throw std::runtime_error("the lane ended, or has no batch after 50 seconds");
         if (slot->first_error()) {
             source_.torch_draws = lane_->draws_after(*slot);
             lane_->cancel();
@@ -181,8 +204,7 @@ using Packed = testing::PackedDraws;
 void check_equals_torch(const Script& script, std::size_t num_threads, unsigned seed) {
     std::atomic<unsigned> worker_seed{seed};
     Engine engine(num_threads, [&]() { return std::make_unique<ResolvingWorker>(script, ++worker_seed); });
-    std::vector<std::thread> decoders;
-    for (unsigned i = 0; i < 2; ++i) decoders.emplace_back([&, i] { decode(engine.core(), script, seed + i); });
+    const Decoders decoders(engine.core(), script, seed);
     const SampleSource source = random_source(seed);
     const auto batches = make_batches(12);
     TorchDraws expected_draws = *source.torch_draws;
@@ -206,7 +228,6 @@ void check_equals_torch(const Script& script, std::size_t num_threads, unsigned 
         CHECK_EQUAL(after.below(1U << 27), wanted.below(1U << 27));
     }
     CHECK(engine.close(milliseconds(2000)));
-    for (std::thread& decoder : decoders) decoder.join();
 }
 
 }  // namespace
