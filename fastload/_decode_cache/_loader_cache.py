@@ -10,7 +10,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch.distributed
 
@@ -32,6 +32,39 @@ _MAX_INDEX_BYTES = 512 << 20
 _MEMORY_SHARE = 64
 
 
+class SharedFolders(NamedTuple):
+    """The folders that processes of this machine share if the user has named none, the first choice first.
+
+    Each process sees another part of the samples in each epoch, so alone it would know few of those that come. All look
+    at the same folders in the same order, and so they come to the same one.
+
+    Attributes:
+        paths: The folders that can be used.
+        max_bytes: The bytes that all indexes on this machine may take.
+    """
+
+    paths: tuple[Path, ...]
+    max_bytes: int
+
+    @classmethod
+    def of_machine(cls) -> SharedFolders:
+        """Returns the folders that there are now; makes a missing one."""
+        return cls(tuple(filter(_is_usable, _shared_paths())), machine_limit())
+
+    def open(self) -> OpenStore | None:
+        """Returns the store of indexes; None if no folder can be used."""
+        for path in self.paths:
+            try:
+                store = open_store(path, self.max_bytes)
+            except OSError as error:
+                if is_interrupt(error):
+                    raise
+                continue
+            if store.obstacle is None:
+                return store
+        return None
+
+
 class LoaderCache:
     """The cache of one loader: made when it is first needed, and anew in a process forked since.
 
@@ -39,14 +72,14 @@ class LoaderCache:
     is asked for the files' coefficients or pixels is read by their paths.
 
     Args:
-        is_of_worker: Whether this is a worker's process, which shares indexes with the other workers as ranks do.
+        shared: In a worker's process, the folders that it shares with the other workers, as its parent found them.
 
     Attributes:
         files: The files' coefficients or pixels; None: there are none.
     """
 
-    def __init__(self, *, is_of_worker: bool = False) -> None:
-        self._is_of_worker = is_of_worker
+    def __init__(self, shared: SharedFolders | None = None) -> None:
+        self._shared = shared
         self._native: _native.DecodeCache | None = None
         self._store: OpenStore | None = None
         self.files: FileRecords | None = None
@@ -67,7 +100,7 @@ class LoaderCache:
         if self._made_for != (os.getpid(), setting) or not are_current:
             if self._is_here():
                 self._counted.update(self._counters())
-            self._store = _store_of(setting, is_shared=self._is_of_worker)
+            self._store = _store_of(setting, self._shared)
             self.files, self._refusal = (None, None) if self._store is None else file_records_of(setting)
             self._native = _made(self._store, num_images or 0, self.files)
             self._made_for = os.getpid(), setting
@@ -131,8 +164,8 @@ class LoaderCache:
         if not self._native.is_worth_it:
             return "JPEG indexes in memory", f"those of fewer than one file in 20 would fit: {most}"
         so_far = counted(_native.index_memory()["records"], "file")
-        others = "workers" if self._is_of_worker else "ranks"
-        is_alone = not self._is_of_worker and not has_other_ranks()
+        others = "ranks" if self._shared is None else "workers"
+        is_alone = self._shared is None and not has_other_ranks()
         apart = "" if is_alone else f", which {others} do not share: no folder on a local disk can be used"
         return f"JPEG indexes in memory, of {so_far} so far{apart}", None
 
@@ -163,10 +196,12 @@ def machine_limit() -> int:
     return min(_MAX_INDEX_BYTES, total_memory() // _MEMORY_SHARE)
 
 
-def _store_of(setting: CacheSetting, *, is_shared: bool) -> OpenStore | None:
+def _store_of(setting: CacheSetting, shared: SharedFolders | None) -> OpenStore | None:
     """Returns the store of indexes; None: they are in the memory of the process."""
     if not isinstance(setting, Cache):
-        return _open_shared() if is_shared or has_other_ranks() else None
+        if shared is None and has_other_ranks():
+            shared = SharedFolders.of_machine()
+        return None if shared is None else shared.open()
     try:
         return open_store(setting.path, setting.max_bytes)
     except (OSError, RuntimeError) as error:
@@ -180,24 +215,6 @@ def _store_of(setting: CacheSetting, *, is_shared: bool) -> OpenStore | None:
         return None
 
 
-def _open_shared() -> OpenStore | None:
-    """Returns the store that the ranks of a machine share if the user has named none; None if no folder can be used.
-
-    Each rank sees another part of the samples in each epoch, so alone it would know few of those that come. Every rank
-    looks at the same folders in the same order, and so they come to the same one.
-    """
-    for path in _shared_paths():
-        try:
-            if _is_usable(path):
-                store = open_store(path, machine_limit())
-                if store.obstacle is None:
-                    return store
-        except OSError as error:
-            if is_interrupt(error):
-                raise
-    return None
-
-
 def _shared_paths() -> Iterator[Path]:
     with contextlib.suppress(RuntimeError):  # there is no home folder
         yield default_path()
@@ -206,14 +223,19 @@ def _shared_paths() -> Iterator[Path]:
 
 def _is_usable(path: Path) -> bool:
     """Returns whether it is a folder of this user alone, on a disk of this machine; makes a missing one."""
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        status = os.fstat(fd)
-        is_own = status.st_uid == os.geteuid() and not stat.S_IMODE(status.st_mode) & 0o077
-        return is_own and not is_remote(file_system_of(fd))
-    finally:
-        os.close(fd)
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            status = os.fstat(fd)
+            is_own = status.st_uid == os.geteuid() and not stat.S_IMODE(status.st_mode) & 0o077
+            return is_own and not is_remote(file_system_of(fd))
+        finally:
+            os.close(fd)
+    except OSError as error:
+        if is_interrupt(error):
+            raise
+        return False
 
 
 def _made(store: OpenStore | None, num_images: int, files: FileRecords | None) -> _native.DecodeCache | None:

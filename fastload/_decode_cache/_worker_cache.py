@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from fastload._decode_cache._cache import Cache
 from fastload._decode_cache._file_records import FileRecords, file_records_of
-from fastload._decode_cache._loader_cache import CacheSetting, LoaderCache, machine_limit
+from fastload._decode_cache._loader_cache import CacheSetting, LoaderCache, SharedFolders, machine_limit
 from fastload._display._stats import CURRENT_LEVELS
 from fastload._display._units import in_bytes
 
@@ -37,14 +37,17 @@ class WorkerCache:
     Args:
         setting: The loader's argument.
         num_images: Size of the data set; None: not known.
+        shared: The folders that the workers share if the user has named none.
         is_distrusted: Whether coefficients and pixels are not used, because a spot check has failed.
 
     Attributes:
         native: The object that native code uses; None where nothing is kept.
     """
 
-    def __init__(self, setting: CacheSetting, num_images: int | None, *, is_distrusted: bool = False) -> None:
-        self._cache = LoaderCache(is_of_worker=True)
+    def __init__(
+        self, setting: CacheSetting, num_images: int | None, shared: SharedFolders, *, is_distrusted: bool = False
+    ) -> None:
+        self._cache = LoaderCache(shared)
         self._arguments = setting, num_images
         self._reported: Mapping[str, int] = {}
         self.native = self._cache.native(setting, num_images)
@@ -108,7 +111,8 @@ class WorkerCaches:
         if setting != self._setting or (self._distrusted is not None and not self._distrusted.is_current()):
             self._distrusted = None  # other records
         self._setting = setting
-        return functools.partial(WorkerCache, setting, num_images, is_distrusted=self._distrusted is not None)
+        shared = SharedFolders.of_machine()  # found here, before any code of the user's runs in a worker
+        return functools.partial(WorkerCache, setting, num_images, shared, is_distrusted=self._distrusted is not None)
 
     def note(self, worker: int, report: CacheReport) -> bool:
         """Notes a worker's report. Returns whether the other workers must not use coefficients and pixels any more."""

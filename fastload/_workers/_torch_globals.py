@@ -23,6 +23,8 @@ from torch.utils.data._utils import collate, worker
 from fastload._workers._collate_memory import WorkerMemory
 from fastload._workers._generators import WorkerGenerators
 
+_INFO_FIELDS = frozenset(inspect.signature(worker.WorkerInfo).parameters)
+
 
 @dataclass(frozen=True)
 class WorkerGlobals:
@@ -45,10 +47,9 @@ class WorkerGlobals:
         """Returns the settings of the worker with these generators; its info has the fields that torch knows."""
         number, seed = generators.worker_id, generators.worker_seed
         fields: dict[str, Any] = {"id": number, "num_workers": num_workers, "seed": seed, "dataset": dataset}
-        known = inspect.signature(worker.WorkerInfo).parameters
-        if "worker_method" in known:
+        if "worker_method" in _INFO_FIELDS:
             fields["worker_method"] = "thread"
-        if "rng" in known:
+        if "rng" in _INFO_FIELDS:
             fields["rng"] = worker._RNG(generators.random, generators.torch, generators.numpy)
         return cls(worker.WorkerInfo(**fields), generators.torch, memory)
 

@@ -8,6 +8,7 @@ import os
 import pickle
 import random
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -55,8 +56,10 @@ from fastload._workers._worker_error import WorkerFailure
 _WATCH_SECONDS = 2.0
 _LAST_WORDS_SECONDS = 1.0
 # man 5 proc: /proc/pid/oom_score_adj.
+_OOM_SCORE = Path("/proc/self/oom_score_adj")
 _MORE_OOM_SCORE, _MOST_OOM_SCORE = 500, 1000
-# From malloc.h.
+# From malloc.h. None: another C library. Looked up before workers are forked: ctypes touches 100 pages for it.
+_set_malloc_option = getattr(ctypes.CDLL(None), "mallopt", None)
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _MAX_MMAP_BYTES = 32 << 20
 
@@ -92,8 +95,18 @@ class ProcessGenerators(WorkerGenerators):
         self.counter = (0, 0, 0, 0)
         _native.ThreadGenerators.__init__(self, random._inst, np.random.mtrand._rand, torch.default_generator)
         random.seed(self.worker_seed)
-        torch.manual_seed(self.worker_seed)
+        _seed_torch(self.worker_seed)
         seed_numpy(self.numpy, worker._generate_state(base_seed, worker_id))  # type: ignore[no-untyped-call]
+
+
+def _seed_torch(seed: int) -> None:
+    """Calls torch.manual_seed() without the traceback that it keeps for GPUs, for which it reads source files."""
+    limit = getattr(sys, "tracebacklimit", None)
+    sys.tracebacklimit = 0
+    torch.manual_seed(seed)
+    del sys.tracebacklimit
+    if limit is not None:
+        sys.tracebacklimit = limit
 
 
 class ProcessWorker(Worker):
@@ -188,18 +201,17 @@ def _keep_freed_memory() -> None:
     By its defaults glibc gives it back to the system and takes it again, up to 130 page faults in each sample. The
     thresholds are the largest ones that it would choose by itself.
     """
-    if not _config.has_malloc_settings():
-        with contextlib.suppress(AttributeError):  # another C library
-            set_option = ctypes.CDLL(None).mallopt
-            set_option(_M_MMAP_THRESHOLD, _MAX_MMAP_BYTES)
-            set_option(_M_TRIM_THRESHOLD, 2 * _MAX_MMAP_BYTES)
+    if _set_malloc_option is not None and not _config.has_malloc_settings():
+        _set_malloc_option(_M_MMAP_THRESHOLD, _MAX_MMAP_BYTES)
+        _set_malloc_option(_M_TRIM_THRESHOLD, 2 * _MAX_MMAP_BYTES)
 
 
 def _go_before_the_parent() -> None:
     """Makes this process end before the training does when memory runs out."""
-    path = Path("/proc/self/oom_score_adj")
-    with contextlib.suppress(OSError, ValueError):
-        path.write_text(str(min(_MOST_OOM_SCORE, int(path.read_text()) + _MORE_OOM_SCORE)))
+    with contextlib.suppress(OSError, ValueError), _OOM_SCORE.open("r+b", buffering=0) as file:
+        score = min(_MOST_OOM_SCORE, int(file.read()) + _MORE_OOM_SCORE)
+        file.seek(0)
+        file.write(str(score).encode())
 
 
 class _Process:
