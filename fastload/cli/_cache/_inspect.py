@@ -45,7 +45,6 @@ def add_to(parts: Any) -> None:
 
     parser = add_command(parts, "clear", _clear, help="remove a store")
     parser.add_argument("path", help="folder of the store")
-    parser.add_argument("--stale", action="store_true", help="only files of other versions and damaged ones")
 
 
 def _info(options: argparse.Namespace) -> int:
@@ -136,7 +135,7 @@ def _verify(options: argparse.Namespace) -> int:
     if num_different:
         say(f'  memory or disk may be failing, or somebody has written to the store: "fastload cache clear {path}"')
     elif num_bad:
-        say(f'  loaders do without such records; "fastload cache clear {path} --stale" removes the files they are in')
+        say(f'  loaders do without such records; "fastload cache clear {path}", and then build the store again')
     if not is_whole:
         say("  interrupted: not all files were compared")
         return INTERRUPTED
@@ -192,10 +191,8 @@ def _clear(options: argparse.Namespace) -> int:
     a living process writes to stays. Processes that read the store go on."""
     path = path_of(options.path)
     with store_errors(path), Progress(f"removing {path}"):
-        done = clear_store(path, only_stale=options.stale)
+        done = clear_store(path)
     say(f"fastload cache clear: {counted(len(done.removed), 'file')} removed from {path}, {in_bytes(done.num_bytes)}")
-    for name, reason in sorted(done.stale.items()):
-        say(f"  removed: {name}: {reason}")
     for name, reason in sorted(done.left.items()):
         say(f"  left: {name}: {reason}")
     for folder in done.folders:
