@@ -21,7 +21,7 @@ from fastload._native import version as __version__
 from fastload._patch import TorchPatch, patch_torch
 from fastload._pillow._decode_image import decode_image, pil_loader
 from fastload._quarantine._substitutes import substitute
-from fastload._tools.benchmark import BenchmarkResult, benchmark
+from fastload._tools._benchmark import BenchmarkResult, benchmark
 from fastload._tools.doctor import DoctorReport, doctor
 from fastload._tools.verify import VerifyReport, verify
 from fastload._workers._per_thread import PerThread, per_thread

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING
 
+from fastload import _native
 from fastload._errors import sample_error
 from fastload._pillow._pillow import classify_failure
 from fastload._process._config import MAX_FILE_BYTES
-
-if TYPE_CHECKING:
-    from fastload import _native
 
 
 def exception_of(failure: _native.SampleFailure, index: int, directory: int | None = None) -> BaseException:

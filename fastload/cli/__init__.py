@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from fastload import _native
 from fastload.cli import _bench, _cache, _folder_commands, _info, _loader_commands
-from fastload.cli._errors import EXIT_CODES, INTERRUPTED, WRONG_USE, CommandError
+from fastload.cli._common import EXIT_CODES, INTERRUPTED, WRONG_USE, CommandError
 from fastload.cli._targets import arguments_of_scripts
 
 

@@ -13,15 +13,16 @@ from fastload._display._units import counted, in_percent, in_seconds
 from fastload._loader._counterparts import fastload_counterpart, torch_counterpart
 from fastload._process._config import TorchDataLoader
 from fastload._process._limits import num_auto_workers
-from fastload._tools.benchmark import BenchmarkResult, benchmark
-from fastload.cli._console import say, show
-from fastload.cli._errors import (
+from fastload._tools._benchmark import BenchmarkResult, benchmark
+from fastload.cli._common import (
     DIFFERENT,
     FINE,
     UsageError,
     add_command,
     loader_errors,
     require_folders,
+    say,
+    show,
     write_json,
 )
 from fastload.cli._folder_commands import loader_of_folder

@@ -18,8 +18,7 @@ from fastload._display._units import counted
 from fastload._errors import SampleError
 from fastload._loader._loader import DataLoader
 from fastload._process._config import TorchDataLoader
-from fastload.cli._console import say
-from fastload.cli._errors import DIFFERENT, FINE, UsageError, add_command, one_line, usage_errors
+from fastload.cli._common import DIFFERENT, FINE, UsageError, add_command, one_line, say, usage_errors
 from fastload.sources import ImageFolder
 from fastload.sources._folder_index import index_file, read_folder
 from fastload.sources._image_folder import IMG_EXTENSIONS

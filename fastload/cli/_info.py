@@ -22,8 +22,7 @@ from fastload._display._units import counted, in_bytes
 from fastload._pillow import _pillow
 from fastload._process import _config
 from fastload._process._limits import num_auto_workers, num_available
-from fastload.cli._console import show
-from fastload.cli._errors import FINE, add_command, one_line, usage_errors
+from fastload.cli._common import FINE, add_command, one_line, show, usage_errors
 
 
 def add_to(commands: Any) -> None:

@@ -15,13 +15,14 @@ from fastload._process._config import TorchDataLoader
 from fastload._tools.doctor import doctor
 from fastload._tools.verify import VerifyReport, verify
 from fastload._tools.verify._image import write_views
-from fastload.cli._console import say, show
-from fastload.cli._errors import (
+from fastload.cli._common import (
     FINE,
     UsageError,
     add_command,
     loader_errors,
     require_folders,
+    say,
+    show,
     usage_errors,
     write_json,
 )

@@ -13,7 +13,7 @@ from typing import Any
 
 from fastload._display._progress import Progress
 from fastload._process._config import TorchDataLoader
-from fastload.cli._errors import UsageError, one_line
+from fastload.cli._common import UsageError, one_line
 
 
 @contextmanager

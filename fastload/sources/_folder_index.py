@@ -2,22 +2,27 @@
 
 A start reads the file and asks the system for the times of every directory; it lists the changed ones again. Files are
 replaced by renaming and never changed, so processes need no lock: each reads a whole file, and the last writer wins.
+A file leads a program to the files that it loads, so it is trusted only if its owner could have changed the program.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import os
+import re
+import secrets
+import stat
+import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from fastload._process import _config
-from fastload._process._trust import UntrustedFileError, open_file
-from fastload.sources._cache_folder import open_folder, replace_file
+from fastload._process._trust import UntrustedFileError, check_owner, open_file
 from fastload.sources._folder_scan import NUM_THREADS, FolderScan
 from fastload.sources._folder_table import (
     IS_ON_FUSE,
@@ -35,6 +40,9 @@ IndexMode = Literal["auto", "trust", "off"]
 _DISTRUSTED = {"auto": IS_RECENT | IS_UNSURE | IS_ON_FUSE, "trust": IS_RECENT | IS_UNSURE}
 # For fewer directories, one system call each is faster than threads.
 _FEW_DIRECTORIES = 32
+_INDEX_NAME = re.compile(r"[0-9a-f]{32}\.index(\..*\.tmp)?", re.DOTALL)
+# Writing takes seconds; a writer that is stopped for a day loses only the file that it would have kept.
+_ABANDONED_AFTER_SECONDS = 24 * 3600
 
 
 @dataclass(frozen=True)
@@ -103,7 +111,7 @@ def _index_file(key: bytes) -> Path | None:
 def _read(file: Path, root: str, key: bytes) -> FolderTable | None:
     """Returns the table in `file`, or None if there is no usable one."""
     try:
-        with open_folder(file.parent) as folder, open_file(folder, file.name) as fd:
+        with _open_folder(file.parent) as folder, open_file(folder, file.name) as fd:
             table = FolderTable(root, contents(fd))
         if table.key != key:
             return None
@@ -122,7 +130,7 @@ def _read(file: Path, root: str, key: bytes) -> FolderTable | None:
 def _write(file: Path, blob: bytes, root: str) -> bool:
     """Replaces `file` by `blob`; warns if that fails."""
     try:
-        replace_file(file, blob)
+        _replace_file(file, blob)
     except OSError as error:
         _warn(
             f"the index of {root!r} cannot be kept in {str(file.parent)!r} ({error.strerror}): the folder is listed "
@@ -135,3 +143,62 @@ def _write(file: Path, blob: bytes, root: str) -> bool:
 
 def _warn(text: str) -> None:
     warnings.warn(text, stacklevel=3)
+
+
+@contextlib.contextmanager
+def _open_folder(folder: Path) -> Iterator[int]:
+    """Gives a descriptor of `folder`, closed to other users if it is this user's and holds only index files.
+
+    Raises UntrustedFolderError if it belongs to neither this user nor root, and OSError if it cannot be opened.
+    """
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        status = os.fstat(fd)
+        check_owner(status)
+        if status.st_uid == os.geteuid() and status.st_mode & 0o077:
+            _close_to_others(fd, status.st_mode)
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _replace_file(file: Path, blob: bytes) -> None:
+    """Replaces `file` by `blob`. Raises what _open_folder() raises, and OSError; then it leaves nothing."""
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _open_folder(file.parent) as folder:
+        _remove_abandoned(folder)
+        temporary = f"{file.name}.{secrets.token_hex(8)}.tmp"
+        try:
+            with open(
+                temporary, "xb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o600, dir_fd=folder)
+            ) as output:
+                output.write(blob)
+                output.flush()
+                os.fsync(output.fileno())
+            os.replace(temporary, file.name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary, dir_fd=folder)
+            raise
+
+
+def _close_to_others(folder: int, mode: int) -> None:
+    """Closes a folder that holds nothing else: the user may have named one that others need, such as /tmp."""
+    if mode & stat.S_ISVTX:
+        return
+    with os.scandir(folder) as entries:
+        is_for_indexes = all(_INDEX_NAME.fullmatch(entry.name) or entry.name == "decode" for entry in entries)
+    if is_for_indexes:
+        with contextlib.suppress(OSError):  # each file is examined anyway
+            os.fchmod(folder, 0o700)
+
+
+def _remove_abandoned(folder: int) -> None:
+    """Removes the files of writers that were killed, but none that may still be written."""
+    with os.scandir(folder) as entries:
+        names = [entry.name for entry in entries if _INDEX_NAME.fullmatch(entry.name) and entry.name.endswith(".tmp")]
+    oldest = time.time() - _ABANDONED_AFTER_SECONDS
+    for name in names:
+        with contextlib.suppress(OSError):
+            if os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime < oldest:
+                os.unlink(name, dir_fd=folder)

@@ -11,7 +11,7 @@ import torch
 from fastload import _native
 from fastload.transforms import _auto_augment, _color, _gaussian_blur, _geometry, _recognize
 from fastload.transforms._stage import Family, StageContext
-from fastload.transforms._user_code import Role, role_of
+from fastload.transforms._user_code import Role
 
 LowerOnImage = Callable[[Any, StageContext], list[_native.Step]]
 
@@ -120,26 +120,15 @@ _V2_ONLY: Mapping[str, NativeTransform] = {
     "RGB": _NO_CHANGE,
     "Identity": _NO_CHANGE,
 }
-_CATALOG: Mapping[Family, Mapping[str, NativeTransform]] = {"v1": {**_BOTH, **_PRESETS}, "v2": {**_BOTH, **_V2_ONLY}}
+# Known properties by the family and name of a class.
+CATALOG: Mapping[Family, Mapping[str, NativeTransform]] = {"v1": {**_BOTH, **_PRESETS}, "v2": {**_BOTH, **_V2_ONLY}}
 
 # RandomApply is lowered by the driver, with its contents.
 NATIVE_NAMES = ", ".join(sorted([*_BOTH, *_PRESETS, "RandomApply", *(f"v2.{name}" for name in _V2_ONLY)]))
 
-
-# The known properties of the user's own transforms.
-_USERS: Mapping[Role, NativeTransform] = {
+# Known properties of the user's own transforms: Note [proved transforms].
+USERS: Mapping[Role | None, NativeTransform] = {
     "identity": _NO_CHANGE,
     "image identity": _on_image("", _no_steps),
     "tensor": _TO_TENSOR,
 }
-
-
-def users_transform(transform: Any) -> NativeTransform | None:
-    """Returns what is known about an object of the user's, or None: Note [proved transforms]."""
-    role = role_of(transform)
-    return None if role is None else _USERS[role]
-
-
-def native_transform(kind: type, family: Family) -> NativeTransform | None:
-    """Returns what is known about exactly this class of torchvision's `family`, or None."""
-    return _CATALOG[family].get(kind.__name__)

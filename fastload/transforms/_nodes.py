@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastload.transforms import _recognize
-from fastload.transforms._catalog import NATIVE_NAMES, NativeTransform, native_transform, users_transform
+from fastload.transforms._catalog import CATALOG, NATIVE_NAMES, USERS, NativeTransform
 from fastload.transforms._stage import Family, RunsInPythonError
-from fastload.transforms._user_code import pipeline_in
+from fastload.transforms._user_code import pipeline_in, role_of
 
 
 @dataclass(frozen=True)
@@ -63,13 +63,13 @@ def expand(transform: Any) -> list[Node]:
 
 
 def _expand_single(transform: Any, family: Family | None) -> list[Node]:
-    known = None if family is None else native_transform(type(transform), family)
+    known = None if family is None else CATALOG[family].get(type(transform).__name__)
     if known is not None:
         return [Node(transform, family, known, _problem(transform, known))]
     inner = pipeline_in(transform) if family is None else None
     if inner is not None:
         return expand(inner)
-    users = users_transform(transform)
+    users = USERS.get(role_of(transform))
     return [Node(transform, family, None, _problem(transform, None)) if users is None else Node(transform, "v1", users)]
 
 
@@ -107,7 +107,7 @@ def taken_apart(transform: Any) -> list[Any] | None:
     if family is None:
         inner = pipeline_in(transform)
         return None if inner is None else [inner]
-    known = native_transform(kind, family)
+    known = CATALOG[family].get(kind.__name__)
     if known is None or known.parts is None or _problem(transform, known) is not None:
         return None
     try:

@@ -126,8 +126,7 @@ LEVELS = {
         "_worker_cache": 6,
     },
     "fastload/cli": {
-        "_errors": 0,
-        "_console": 1,
+        "_common": 0,
         "_targets": 2,
         "_cache": 3,
         "_folder_commands": 3,
@@ -185,7 +184,7 @@ LEVELS = {
         "_maker": 9,
         "__init__": 10,
     },
-    "fastload/_tools": {"benchmark": 0, "verify": 0, "doctor": 1, "__init__": 2},
+    "fastload/_tools": {"_benchmark": 0, "verify": 0, "doctor": 1, "__init__": 2},
     "fastload/_workers": {
         "_native_draws": 0,
         "_per_thread": 0,

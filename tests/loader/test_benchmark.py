@@ -17,7 +17,7 @@ from torchvision.datasets import ImageFolder
 
 import fastload
 from fastload._loader._loader import DataLoader
-from fastload._tools.benchmark._benchmark import SampleCount
+from fastload._tools._benchmark import SampleCount
 
 KINDS = {
     "fastload": {"num_workers": 2},

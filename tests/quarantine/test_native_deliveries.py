@@ -200,7 +200,7 @@ def test_a_file_that_failed_by_its_contents_is_not_opened_again_and_still_counts
 @pytest.fixture
 def known_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Remembers new files, too, by turning off the check of their age."""
-    monkeypatch.setattr("fastload._quarantine._known_failures._CLOCK_NS", -(10**9))
+    monkeypatch.setattr("fastload._quarantine._quarantine._CLOCK_NS", -(10**9))
 
 
 def num_known(loader: Any) -> int:

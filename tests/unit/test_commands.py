@@ -19,8 +19,8 @@ import fastload
 from fastload._display import _progress
 from fastload._display._table import Table
 from fastload._loader._loader import DataLoader
-from fastload.cli import _console, main
-from fastload.cli._errors import EXIT_CODES
+from fastload.cli import _common, main
+from fastload.cli._common import EXIT_CODES
 
 SCRIPT = """
 import torch.utils.data
@@ -260,8 +260,8 @@ def test_a_terminal_gets_a_bar_and_colours_from_rich(monkeypatch: pytest.MonkeyP
     assert "\x1b[" in stream.getvalue()
     shown = _Terminal()
     with mock.patch("sys.stdout", shown):
-        _console.say("native: [all] of it\n  a row", "green")
-        _console.show(Table("a [title]", [("first", "[1]")], head=("name", "value"), right=(1,)))
+        _common.say("native: [all] of it\n  a row", "green")
+        _common.show(Table("a [title]", [("first", "[1]")], head=("name", "value"), right=(1,)))
     assert "\x1b[32mnative: [all] of it\x1b[0m" in shown.getvalue()
     assert "  a row" in shown.getvalue()
     assert "a [title]" in shown.getvalue()
@@ -271,8 +271,8 @@ def test_a_terminal_gets_a_bar_and_colours_from_rich(monkeypatch: pytest.MonkeyP
 def test_without_rich_a_terminal_gets_plain_lines() -> None:
     shown = _Terminal()
     with mock.patch("sys.stdout", shown), mock.patch("importlib.util.find_spec", return_value=None):
-        _console.say("native", "green")
-        _console.show(Table("title", [("a", "b")]))
+        _common.say("native", "green")
+        _common.show(Table("title", [("a", "b")]))
     assert shown.getvalue() == "native\ntitle\n  a  b\n"
 
 

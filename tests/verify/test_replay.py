@@ -17,8 +17,8 @@ from torchvision.transforms import v2
 
 import fastload
 from fastload._iteration.native._report import STEP_FIELDS
+from fastload._tools.verify._causes import value_at
 from fastload._tools.verify._compare import difference, split_batch
-from fastload._tools.verify._proofs import value_at
 from fastload._tools.verify._replay import apply_steps, replay_sample
 from fastload._tools.verify._rng_states import Generators
 from fastload._tools.verify._runner import LoaderRunner

@@ -472,7 +472,7 @@ def test_nothing_is_blamed_where_the_report_cannot_be_replayed(
     training: ImageFolder, fault: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kind = type("Faulty", (_Faulty,), {"fault": staticmethod(fault)})
-    monkeypatch.setattr("fastload._tools.verify._proofs.replay_sample", lambda *arguments: None)
+    monkeypatch.setattr("fastload._tools.verify._causes.replay_sample", lambda *arguments: None)
     old = fastload.DataLoader(training, 4, rng="sample", seed=1)
     report = fastload.verify(old, kind(training, 4, rng="sample", seed=1))
     assert dict(report.stages) == {"values": 3}

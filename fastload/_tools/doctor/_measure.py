@@ -18,8 +18,7 @@ from fastload._display._stats import LoaderStats
 from fastload._loader._current import CurrentLoader
 from fastload._loader._loader import DataLoader
 from fastload._process._limits import num_available
-from fastload._tools.benchmark import BenchmarkResult
-from fastload._tools.benchmark._benchmark import benchmark, cpu_seconds
+from fastload._tools._benchmark import BenchmarkResult, benchmark, cpu_seconds
 
 _MACHINE = Path("/proc/stat")
 _TASKS = Path("/proc/self/task")

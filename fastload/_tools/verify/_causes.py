@@ -1,25 +1,171 @@
-"""Why samples and batches differ, as far as it can be proved: the rules of docs/verify.md, in their order."""
+"""Why samples and batches differ, as far as it can be proved: the rules of docs/verify.md, in their order.
+
+A rule gives a finding only for what it has seen. It does not guess what it cannot know, such as the draws of a loader
+that reports none: then the report names what differs and says that the cause is not known.
+"""
 
 from __future__ import annotations
 
+import filecmp
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
+from torch.utils.data import default_collate, default_convert
 
 from fastload._errors import SampleError
+from fastload._pillow import _decode_image
 from fastload._pillow._pillow import classify_failure
-from fastload._tools.verify._compare import Sample, ValueDifference, Where, is_label
-from fastload._tools.verify._findings import Finding, shortened
-from fastload._tools.verify._proofs import Side, proved_finding
-from fastload._tools.verify._report import Stage
+from fastload._tools.verify._compare import Sample, ValueDifference, Where, difference, is_label
+from fastload._tools.verify._replay import replay_sample
+from fastload._tools.verify._report import Finding, Stage, shortened
 from fastload._tools.verify._runner import DeliveredSample, LoaderRunner, Outcome
-from fastload._tools.verify._sample_parts import LoadFailed
-from fastload._tools.verify._settings import loader_differences, stage_of_step
+from fastload._tools.verify._sample_parts import LoadFailed, SampleParts
+from fastload._tools.verify._settings import loader_differences, stage_of_step, transforms_difference
 
+_CONFIRMED = "; its pixels follow from these draws"
 # Stages of SampleError that have another name here; every other one is a stage of decoding.
 _STAGES: dict[str, Stage] = {"open": "read", "read": "read", "transform": "values"}
 _SHARED = "worker threads share what the data set, its transforms and collate_fn hold"
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of two samples that differ, and the parts it is made of; `name` is its loader's: "old" or "new"."""
+
+    name: str
+    sample: DeliveredSample
+    parts: SampleParts
+
+    @cached_property
+    def is_as_expected(self) -> bool | None:
+        """Whether the delivered image is what it has to be; None if that is unknown."""
+        return self._is_expected(self.sample)
+
+    @cached_property
+    def is_right_without_cache(self) -> bool:
+        """Whether the loader without a cache delivers what this sample has to be."""
+        sample = self.sample.runner.without_cache(self.sample.index)
+        return sample is not None and self._is_expected(sample) is True
+
+    def _is_expected(self, sample: DeliveredSample) -> bool | None:
+        """Compares with what a data set that draws nothing gives, or else with a replay of a native loader's report."""
+        runner = self.sample.runner
+        if not runner.has_torchs_batches:
+            return None
+        expected = self.parts.result
+        if self.parts.has_draws:
+            if not runner.is_native or sample.report is None:
+                return None
+            views, generators = sample.report.views, runner.generators
+            expected = replay_sample(self.parts.image, self.parts.steps, views, generators)
+        if expected is None or isinstance(expected, Mapping):
+            return None
+        delivered = _collated(expected, is_batched=runner.is_batched)
+        return difference(delivered, value_at(sample.values, self.parts.where)) is None
+
+
+def proved_finding(
+    old: Side, new: Side, differing: Mapping[Where, ValueDifference], known_differences: list[str]
+) -> Finding:
+    """Finds the first stage at which two samples differ, in the order of the flow; known differences are clauses."""
+    if not any(where[: len(old.parts.where)] == old.parts.where for where in differing):
+        return Finding("label", _values_text(old, new, next(iter(differing))))
+    if difference(old.parts.image, new.parts.image) is not None:
+        return _of_sources(old.parts.path, new.parts.path)
+    if (setting := transforms_difference(old.parts, new.parts)) is not None:
+        return Finding(setting.stage, shortened(setting.detail))
+    sides = (old, new)
+    for side in sides:
+        if side.is_as_expected is False:
+            return _of_unexpected(side, known_differences)
+    if all(side.sample.runner.has_torchs_batches for side in sides) and any(
+        side.is_as_expected and side.parts.has_draws for side in sides
+    ):
+        draws = " against ".join(_draws_text(side.sample.report) for side in sides)
+        text = f"{'; '.join(known_differences) or 'equal settings, yet other draws'}; {draws}"
+        return Finding("random numbers", shortened(text, _CONFIRMED))
+    if old.is_as_expected and new.is_as_expected:
+        return Finding("values", "each loader agrees with its data set: the transforms make different images of one")
+    for found in differing.values():
+        if found.structure is not None:
+            return Finding("structure", found.structure)
+    return _without_cause("the images differ", known_differences)
+
+
+def _values_text(old: Side, new: Side, where: Where) -> str:
+    values = (side.sample.values.get(where) for side in (old, new))
+    return " against ".join(shortened(_scalar_text(value), limit=60) for value in values)
+
+
+def _scalar_text(value: Any) -> str:
+    return repr(value.item()) if isinstance(value, torch.Tensor) and value.numel() == 1 else repr(value)
+
+
+def _of_sources(old_path: str | None, new_path: str | None) -> Finding:
+    """Returns the finding for images that differ before any transform."""
+    if old_path is None or new_path is None:
+        return Finding("values", "the data sets give other images before any transform")
+    if old_path == new_path or _have_equal_bytes(old_path, new_path):
+        return Finding("decode", f"equal bytes in the file, other pixels from it: {old_path}")
+    return Finding("read", shortened(f"other bytes in the file, other pixels from it: {old_path} against {new_path}"))
+
+
+def _have_equal_bytes(path: str, other: str) -> bool:
+    try:
+        return filecmp.cmp(path, other, shallow=False)
+    except OSError:
+        return False
+
+
+def _of_unexpected(side: Side, known_differences: list[str]) -> Finding:
+    """Returns the finding for an image that is not what its data set gives, or not what its loader reports."""
+    if side.is_right_without_cache:
+        where = "" if side.parts.path is None else f": {side.parts.path}"
+        return Finding("cache", f"the {side.name} loader's image is right without a cache (cache=None){where}")
+    if not side.sample.runner.is_native:
+        return _without_cause(f"the {side.name} loader's image is not what its data set gives", known_differences)
+    if side.parts.path is not None and _decodes_otherwise(side.parts.path, side.parts.image):
+        text = f"the {side.name} loader's decoder gives other pixels than Pillow: {side.parts.path}"
+        return Finding("decode", text)
+    return Finding("values", f"the {side.name} loader's native code differs from its transforms")
+
+
+def _decodes_otherwise(path: str, image: Any) -> bool:
+    try:
+        pixels = _decode_image.decode_image(path, output="pil")
+    except Exception:  # noqa: BLE001 - the loader did decode it, so this is another fault
+        return False
+    return bool(pixels.tobytes() != image.tobytes())
+
+
+def _draws_text(report: Any) -> str:
+    if report is None:
+        return "drawn by torch"
+    views = [[tuple(step) for step in view] for view in report.views]  # without the names: a detail is short
+    return str(views[0] if len(views) == 1 else views)
+
+
+def _without_cause(text: str, known_differences: list[str]) -> Finding:
+    known = f"; known to differ: {'; '.join(known_differences)}" if known_differences else ""
+    return Finding("values", shortened(f"{text}, and the cause is not known{known}"))
+
+
+def value_at(values: Sample, where: Where) -> Any:
+    """Returns the value at `where`, on the CPU; if it has parts of its own in the batch, the list of these views."""
+    if where not in values:
+        return [value_at(values, place) for place in values if place[:-1] == where] or None
+    value = values[where]
+    return value.cpu() if isinstance(value, torch.Tensor) else value
+
+
+def _collated(image: Any, *, is_batched: bool) -> Any:
+    """Converts an image, or each of several views, as torch's collate function does for a batch."""
+    if isinstance(image, (list, tuple)):
+        return [_collated(view, is_batched=is_batched) for view in image]
+    return default_collate([image])[0] if is_batched else default_convert(image)  # type: ignore[no-untyped-call]
 
 
 class Causes:

@@ -13,8 +13,7 @@ from typing import Any
 import torch
 
 from fastload._tools.verify._compare import fingerprint
-from fastload._tools.verify._findings import Finding
-from fastload._tools.verify._report import Stage
+from fastload._tools.verify._report import Finding, Stage
 from fastload._tools.verify._runner import LoaderRunner
 from fastload._tools.verify._sample_parts import SampleParts, flatten
 

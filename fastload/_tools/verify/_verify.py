@@ -16,8 +16,7 @@ from fastload._tools.verify._compare import (
     difference,
     structure_difference,
 )
-from fastload._tools.verify._findings import Finding, Findings
-from fastload._tools.verify._report import VerifyReport
+from fastload._tools.verify._report import Finding, Findings, VerifyReport
 from fastload._tools.verify._rng_states import Generators
 from fastload._tools.verify._runner import DeliveredSample, LoaderRunner, Outcome
 

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from fastload.cli._cache import _build, _inspect
-from fastload.cli._errors import EXIT_CODES
+from fastload.cli._common import EXIT_CODES
 
 _DESCRIPTION = """A store on disk keeps what decoding a file leaves behind, for later runs and other processes: what
 fastload.Cache(PATH) names in a program. `fastload cache COMMAND --help` says more of each."""

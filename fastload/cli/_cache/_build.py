@@ -17,15 +17,18 @@ from fastload._display._table import Table
 from fastload._display._units import counted, in_bytes, in_seconds
 from fastload.cli._cache._arguments import (
     Kind,
+    TargetFiles,
     add_workers,
     cache_of,
+    files_of,
+    gone_through,
     kind_of,
+    named,
     store_errors,
+    why_unread,
     workers_of,
 )
-from fastload.cli._cache._files import TargetFiles, files_of, gone_through, named, why_unread
-from fastload.cli._console import say, show
-from fastload.cli._errors import DIFFERENT, FINE, INTERRUPTED, CommandError, add_command
+from fastload.cli._common import DIFFERENT, FINE, INTERRUPTED, CommandError, add_command, say, show
 
 _NOT_KEPT = 'too large, or instead of damaged records: "fastload cache verify" tells'
 _TOO_NEW = "changed in the last minute, or nobody knows when; the same command a minute later takes them"

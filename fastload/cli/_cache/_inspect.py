@@ -17,16 +17,19 @@ from fastload._display._units import counted, in_bytes, in_percent
 from fastload._process._file_system import is_remote
 from fastload.cli._cache._arguments import (
     Kind,
+    TargetFiles,
     add_workers,
     cache_of,
+    files_of,
+    gone_through,
     kinds_in,
+    named,
     path_of,
     store_errors,
+    why_unread,
     workers_of,
 )
-from fastload.cli._cache._files import TargetFiles, files_of, gone_through, named, why_unread
-from fastload.cli._console import say, show
-from fastload.cli._errors import DIFFERENT, FINE, INTERRUPTED, add_command
+from fastload.cli._common import DIFFERENT, FINE, INTERRUPTED, add_command, say, show
 
 _REMOTE = 'of other machines: only "fastload cache build" writes, and only indexes'
 
