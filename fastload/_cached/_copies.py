@@ -17,11 +17,7 @@ _PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes})
 
 
 def own_copy(sample: Any) -> Any:
-    """Copies `sample` with its tensors, arrays, containers and objects; an object that occurs twice stays one object.
-
-    Raises:
-        TypeError: Something in it cannot be copied.
-    """
+    """Copies `sample` with all that it holds; an object that occurs twice stays one. Raises TypeError if that fails."""
     try:
         return _copied(sample, {})
     except Exception as error:

@@ -279,11 +279,7 @@ class _SampleKeys:
             self._parts += (type(dataset).__module__, type(dataset).__qualname__, str(self._length))
 
     def of(self, index: Any) -> bytes:
-        """Returns the key of one sample: 16 bytes, as good as random.
-
-        Raises:
-            TypeError: The key is not a str, an int or bytes.
-        """
+        """Returns the key of one sample: 16 bytes, as good as random. Raises TypeError for a name of another type."""
         name = self._name(index) if self._key is None else self._key(index)
         if not isinstance(name, (str, int, bytes)):
             raise TypeError(

@@ -28,9 +28,7 @@ def open_file_samples(
 ) -> Samples:
     """Opens the samples in the file `path`; if the disk has no room for it, warns and keeps none.
 
-    Raises:
-        ValueError: It is a file of something else, on a network file system, or not to be trusted.
-        OSError: It cannot be created, for another reason than a full disk.
+    Raises ValueError for a file of something else, on a network or not to be trusted, and OSError if it cannot be made.
     """
     if path.is_dir():
         raise ValueError(f"path={str(path)!r} is a folder, and must name a file")

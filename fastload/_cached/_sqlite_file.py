@@ -152,10 +152,9 @@ class SqliteFile(Locked):
         return None
 
     def put(self, key: bytes, data: bytes, max_bytes: int | None) -> bool:
-        """Keeps a sample; it replaces any row with this key.
+        """Keeps a sample, instead of any row with this key, and returns whether `max_bytes` has room for it.
 
-        Returns:
-            Whether `max_bytes` has room for it. If it was not kept for another reason, `problem` says so.
+        If it was not kept for another reason, `problem` says so.
         """
         if self.problem is not None:
             return True

@@ -46,9 +46,8 @@ class ImageFiles(NamedTuple):
 def begin_build(path: Path, max_bytes: int, kind: RecordKind, files: ImageFiles) -> _IndexBuild | _FileRecordBuild:
     """Opens the store at `path`, and makes it where there is none.
 
-    Raises:
-        OSError: It cannot be opened or written to, others may decide what is in it, or it is not on a disk of this
-            machine and records of the kind must be.
+    Raises OSError if it cannot be opened or written to, if others may decide what is in it, or if it must be on a
+    disk of this machine and is not.
     """
     if kind == "index":
         return _IndexBuild(path, max_bytes, len(files.paths))
@@ -185,16 +184,7 @@ def _decoded_by_pillow(path: bytes) -> _pillow.DecodedPixels | None:
 
 
 class FileRun:
-    """Calls something with each file, in threads, and counts what becomes of them.
-
-    Args:
-        paths: The files.
-        actions: One for each thread; called with a path.
-        must_end: Asked after each file: whether the rest is left out.
-
-    Attributes:
-        counts: Files by outcome.
-    """
+    """Calls each of `actions` in a thread with files until none is left or `must_end` says so; counts the outcomes."""
 
     def __init__(
         self, paths: Sequence[bytes], actions: Sequence[FileAction], must_end: Callable[[], bool] = lambda: False

@@ -183,11 +183,7 @@ class Cache:
 
 
 class NoPixelsError(ValueError):
-    """Raised for a cache of pixels if the loader has none that are worth keeping.
-
-    Args:
-        why: The reason, as a clause.
-    """
+    """Raised for a cache of pixels if the loader has none worth keeping; `why` is the reason, as a clause."""
 
     def __init__(self, why: str) -> None:
         super().__init__(
@@ -203,11 +199,9 @@ def kinds_of(cache: Cache) -> tuple[RecordKind, ...]:
 
 
 def for_loader(setting: Any, why_no_pixels: Callable[[], str | None]) -> Any:
-    """Returns the cache argument as a loader uses it, with one kind besides indexes.
+    """Returns the cache argument as a loader uses it, which has one kind besides indexes.
 
-    Args:
-        setting: A Cache, or another value, which is returned.
-        why_no_pixels: Says why the loader has no pixels that are worth keeping, or None.
+    `why_no_pixels` says why the loader has no pixels that are worth keeping, or returns None.
     """
     if not isinstance(setting, Cache) or isinstance(setting.what, str):
         return setting

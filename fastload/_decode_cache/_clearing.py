@@ -43,9 +43,7 @@ class Clearing:
 def clear_store(path: Path) -> Clearing:
     """Removes the store at `path`, except files that a living process writes to. Owners do not matter.
 
-    Raises:
-        FileNotFoundError: There is no store.
-        OSError: It cannot be opened, or a file cannot be removed.
+    Raises FileNotFoundError without a store, and OSError if it cannot be opened or a file cannot be removed.
     """
     clearing = Clearing()
     with find_layout(path, is_checked=False) as (outer, folder), locked(folder):

@@ -21,12 +21,7 @@ SPOT_CHECK_INTERVAL = 256
 
 
 class FileRecords:
-    """The coefficients or pixels in one store. Raises OSError where it cannot be opened.
-
-    Args:
-        cache: The user's cache.
-        kind: The kind of the records.
-    """
+    """The coefficients or pixels in the store of a cache. Raises OSError where it cannot be opened."""
 
     def __init__(self, cache: Cache, kind: RecordKind) -> None:
         self.kind = kind

@@ -80,10 +80,8 @@ def find_store_folder(path: Path, *, is_local: bool = False) -> Iterator[StoreFo
 def find_layout(path: Path, *, is_checked: bool = True) -> Iterator[tuple[int, int]]:
     """Opens the folder at `path` and the one with the store's files in it; yields both descriptors.
 
-    Raises:
-        FileNotFoundError: There is no store.
-        UntrustedFolderError: Others may decide what is in it, and `is_checked`.
-        OSError: It cannot be opened.
+    Raises FileNotFoundError without a store, UntrustedFolderError if `is_checked` and others may decide what is in it,
+    and OSError if it cannot be opened.
     """
     with _opened(path, None, is_checked) as outer, _opened(Path(LAYOUT), outer, is_checked) as folder:
         yield outer, folder

@@ -88,12 +88,7 @@ class LoaderCache:
         self._counted: Counter[str] = Counter()  # with other settings
 
     def native(self, setting: CacheSetting, num_images: int | None) -> _native.DecodeCache | None:
-        """Returns what native code uses in the epoch that begins; None where nothing is kept.
-
-        Args:
-            setting: The loader's argument.
-            num_images: Size of the data set; None: not known.
-        """
+        """Returns what native code uses in the epoch that begins; None where nothing is kept."""
         if setting is None:
             return None
         are_current = self.files is None or self.files.is_current()

@@ -32,16 +32,10 @@ class CacheReport(NamedTuple):
 
 
 class WorkerCache:
-    """The cache of a worker process.
+    """The cache of a worker process; `native` is what native code uses, None where nothing is kept.
 
-    Args:
-        setting: The loader's argument.
-        num_images: Size of the data set; None: not known.
-        shared: The folders that the workers share if the user has named none.
-        is_distrusted: Whether coefficients and pixels are not used, because a spot check has failed.
-
-    Attributes:
-        native: The object that native code uses; None where nothing is kept.
+    `shared` are the folders that the workers share if the user has named none. With `is_distrusted` coefficients and
+    pixels are not used, because a spot check has failed.
     """
 
     def __init__(

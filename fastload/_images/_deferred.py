@@ -123,8 +123,7 @@ def image_of(pixels: NDArray[np.uint8], before: Image.Image | None = None) -> Im
 def image_in(array: Any, mode: str | None) -> Image.Image | None:
     """Returns ``Image.fromarray(array, mode)``: an RGB image of a copy of the pixels, or a gray one that shares them.
 
-    Returns:
-        None for any other image, and if `array` is not a plain array.
+    None for any other image, and if `array` is not a plain array.
     """
     if type(array) is not np.ndarray or array.dtype != np.uint8 or not array.size:
         return None

@@ -131,11 +131,7 @@ def _is_as_opened(image: JpegImageFile) -> bool:
 
 
 def _read(file: Any, block: int) -> _File | None:
-    """Returns the file's contents; None if Pillow has to decode it.
-
-    Raises:
-        OSError: It cannot be read.
-    """
+    """Returns the file's contents; None if Pillow has to decode it. Raises OSError if it cannot be read."""
     decoder = thread_decoder()
     if type(file) is io.BytesIO:
         contents, opened = file.getvalue(), b""

@@ -271,11 +271,7 @@ _plans = _Plans()
 
 
 class PythonPart:
-    """A sequence of the user's transforms, run natively if they are called with an image.
-
-    Args:
-        transforms: In calling order.
-    """
+    """A sequence of the user's transforms in calling order, run natively if they are called with an image."""
 
     def __init__(self, transforms: Sequence[Any]) -> None:
         self._transforms = tuple(transforms)

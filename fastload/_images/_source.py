@@ -43,15 +43,10 @@ class _PixelSource(ABC):
         begin_draws: _BeginDraws | None = None,
         place: Place | None = None,
     ) -> NDArray[np.uint8]:
-        """Returns what `plan` makes of the image, in SampleDecoder's form.
+        """Returns what `plan` makes of the image, in SampleDecoder's form, written to `place` if it fits.
 
-        Args:
-            begin_draws: Returns the source of a random plan's draws, always at the same position; called for each try.
-            place: Where the result is written if it fits.
-
-        Raises:
-            MemoryError: There is not enough memory.
-            StepsFailedError: The steps cannot be applied to the image.
+        `begin_draws` returns the source of a random plan's draws, always at the same position, and is called for each
+        try. Raises MemoryError, or StepsFailedError if the steps cannot be applied to the image.
         """
         return _checked(self._run(plan, begin_draws or no_draws, place or (None, 0)))
 
@@ -107,12 +102,7 @@ class ImageSource(_PixelSource):
 
 
 class ImagePixels(_PixelSource):
-    """The pixels of an RGB image.
-
-    Args:
-        pixels: height * width * 3 bytes.
-        size: (width, height)
-    """
+    """The pixels of an RGB image of `size`, (width, height): height * width * 3 bytes."""
 
     mode = "RGB"
 
@@ -131,12 +121,9 @@ class ImagePixels(_PixelSource):
 
 
 class SharedPixels(_PixelSource):
-    """The pixels of a gray image, in an array of the program.
+    """The pixels of a gray image, in an array of the program: uint8 [height, width], contiguous.
 
     Pillow does not copy them: a write to the array changes the image. So they are read when they are needed.
-
-    Args:
-        array: uint8 [height, width], contiguous.
     """
 
     mode = "L"

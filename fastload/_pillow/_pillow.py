@@ -274,8 +274,7 @@ class FallbackThreads:
     def close(self) -> bool:
         """Closes the engine and waits for the threads; never call it from a finalizer.
 
-        Returns:
-            Whether all of them ended in time. A thread inside a decode ends after it.
+        Returns whether all of them ended in time. A thread inside a decode ends after it.
         """
         self._engine.close()
         return join_threads(self._threads, EXIT_JOIN_SECONDS)

@@ -57,8 +57,7 @@ def has_malloc_settings() -> bool:
 def cache_folder() -> Path:
     """Returns the folder for cached files: $FASTLOAD_CACHE, else fastload in $XDG_CACHE_HOME or ~/.cache.
 
-    Raises:
-        RuntimeError: Neither variable is set, and there is no home folder.
+    Raises RuntimeError if neither variable is set and there is no home folder.
     """
     if own := os.environ.get("FASTLOAD_CACHE"):
         return Path(own).absolute()

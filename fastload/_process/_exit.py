@@ -66,11 +66,7 @@ class ThreadStartError(RuntimeError):
 
 
 def start_threads(threads: Sequence[threading.Thread]) -> None:
-    """Starts `threads`.
-
-    Raises:
-        ThreadStartError: The system refuses one. The threads before it run, and their owner has to end them.
-    """
+    """Starts `threads`. Raises ThreadStartError if one is refused; those before it run, and their owner ends them."""
     for number, thread in enumerate(threads, 1):
         try:
             thread.start()
@@ -82,11 +78,7 @@ def start_threads(threads: Sequence[threading.Thread]) -> None:
 
 
 def join_threads(threads: Sequence[threading.Thread], timeout_seconds: float) -> bool:
-    """Waits for `threads`, except the calling one. Never call it from a finalizer.
-
-    Returns:
-        Whether all of them have ended or were never started.
-    """
+    """Waits for `threads`, except the calling one; returns whether all have ended. Never call it from a finalizer."""
     deadline = time.monotonic() + timeout_seconds
     for thread in threads:
         if thread.is_alive() and thread is not threading.current_thread():

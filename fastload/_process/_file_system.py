@@ -26,14 +26,9 @@ def is_remote(file_system: str) -> bool:
 
 
 def file_system_of(place: Path | int, root: Path = Path("/")) -> str:
-    """Returns the type of the file system at `place`, as the mount list names it: "ext4", "nfs4", "fuse.sshfs".
+    """Returns the type of the file system at an existing path, or of a descriptor; "" if unknown.
 
-    Args:
-        place: Existing path, or a descriptor.
-        root: Root of the file system with the mount list; tests have their own.
-
-    Returns:
-        The type; "" if unknown.
+    The mount list below `root` names it, for example "ext4", "nfs4" or "fuse.sshfs".
     """
     path = place if isinstance(place, Path) else Path(f"/proc/self/fd/{place}")
     return _type_of(path, read_text(root / "proc/self/mountinfo"))

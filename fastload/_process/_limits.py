@@ -22,9 +22,6 @@ def processor_quota(root: Path = Path("/")) -> float:
     """Returns the processor time per time that this process gets at most, in processors, for example 1.5.
 
     It is limited by the affinity and by the quotas of this process's control groups (version 1 or 2, with all parents).
-
-    Args:
-        root: Root of the file system; tests have their own.
     """
     return min([num_available(), *_quotas(root)])
 
@@ -38,11 +35,7 @@ def num_auto_workers(root: Path = Path("/")) -> int:
 
 
 def total_memory(root: Path = Path("/")) -> int:
-    """Returns the bytes of the machine's memory, or the limit of one of its control groups if that is lower.
-
-    Args:
-        root: Root of the file system; tests have their own.
-    """
+    """Returns the bytes of the machine's memory, or the limit of one of its control groups if that is lower."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for line in read_text(root / "proc/meminfo").splitlines():
         if line.startswith("MemTotal:"):
@@ -52,11 +45,7 @@ def total_memory(root: Path = Path("/")) -> int:
 
 
 class MemoryLimits:
-    """The memory limits of this process's control groups, and whether one was reached since this object was made.
-
-    Args:
-        root: Root of the file system; tests have their own.
-    """
+    """The memory limits of this process's control groups, and whether one was reached since this object was made."""
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._before = {folder: _num_kills(folder) for folder in _group_folders("memory", root)}

@@ -41,11 +41,7 @@ class Replacements:
 
 
 class Owner(NamedTuple):
-    """A class or module, and names of functions in it; names that the installed version lacks are ignored.
-
-    Attributes:
-        name: Name as users write it.
-    """
+    """A class or module, its name as users write it, and names of functions in it; names that it lacks are ignored."""
 
     name: str
     value: Any
@@ -55,10 +51,8 @@ class Owner(NamedTuple):
 class Originals:
     """Functions that are checked often: a check takes less than a microsecond if none has changed since the last one.
 
-    Args:
-        owners: Owners of the functions.
-        is_original: Takes an owner's value, a function's name and the current object, and tells whether that object is
-            the package's own.
+    `is_original` takes an owner's value, a function's name and the current object, and tells whether that object is the
+    package's own.
     """
 
     def __init__(self, owners: Sequence[Owner], is_original: Callable[[Any, str, Any], bool]) -> None:

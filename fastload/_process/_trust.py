@@ -32,9 +32,7 @@ def check_owner(status: os.stat_result) -> None:
 def open_file(folder: int, name: str) -> Iterator[int]:
     """Opens the file `name` in the folder with the descriptor `folder`, and gives its descriptor.
 
-    Raises:
-        UntrustedFileError: Another user may decide what is in it.
-        OSError: It cannot be opened.
+    Raises UntrustedFileError if another user may decide what is in it, and OSError if it cannot be opened.
     """
     # O_NONBLOCK: opening a FIFO without a writer must not block.
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC

@@ -9,12 +9,7 @@ from collections.abc import Iterable
 
 
 def warn(text: str, stacklevel: int = 1) -> None:
-    """Raises a RuntimeWarning. A worker process keeps it for its parent, which raises it in the program.
-
-    Args:
-        text: The warning.
-        stacklevel: As in ``warnings.warn()``; 1 is the caller.
-    """
+    """Raises a RuntimeWarning; `stacklevel` 1 is the caller. A worker keeps it for its parent, which raises it."""
     if is_worker():
         _worker.unsent.append(text)
     else:

@@ -64,12 +64,7 @@ class Failure:
 
 
 class Account(NamedTuple):
-    """A batch's report about its samples at delivery.
-
-    Attributes:
-        num_samples: Number of requested samples.
-        failures: Failures among them and among the substitutes that were tried.
-    """
+    """A batch's report at delivery: the number of requested samples, and failures of these and of tried substitutes."""
 
     num_samples: int
     failures: tuple[Failure, ...]

@@ -24,12 +24,7 @@ def pause_before(attempt: int) -> None:
 
 
 class SampleGuard:
-    """Loads the samples of one thread and keeps account of the failed ones. Not thread-safe.
-
-    Args:
-        policy: A policy with on_error "replace" or "skip".
-        candidates: Possible substitutes.
-    """
+    """Loads the samples of one thread by an active policy, and keeps account of the failed ones. Not thread-safe."""
 
     def __init__(self, policy: ErrorPolicy, candidates: Candidates) -> None:
         self._policy = policy

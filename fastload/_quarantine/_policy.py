@@ -17,8 +17,7 @@ _MAX_RETRIES = 100
 class ErrorPolicy:
     """The arguments of fastload.DataLoader about bad samples, described in docs/arguments.md.
 
-    Raises:
-        ValueError, TypeError: An argument is invalid; the message says which, and what is allowed.
+    Raises ValueError or TypeError for an invalid argument, with what is allowed.
     """
 
     on_error: Literal["raise", "replace", "skip"] = "raise"

@@ -140,11 +140,7 @@ def _status(path: str, directory: int | None) -> os.stat_result | None:
 
 
 class Quarantine:
-    """The account of one loader in one process. Used by the iterating thread.
-
-    Args:
-        add: Called with counters to add, by their names in LoaderStats.
-    """
+    """The account of one loader in one process, for the iterating thread. `add` gets counters of LoaderStats to add."""
 
     def __init__(self, policy: ErrorPolicy, rank: int, world_size: int, add: Callable[[dict[str, Any]], None]) -> None:
         self.policy = policy

@@ -41,13 +41,7 @@ class DrawNumbers(NamedTuple):
 
 
 class NumberedBatches(list[Any]):
-    """Index batches taken out of an epoch, used as a batch sampler.
-
-    Args:
-        batches: Lists of indices.
-        numbers: Draw numbers of their samples.
-        size: Samples of each batch but the last.
-    """
+    """Index batches taken out of an epoch, used as a batch sampler; each but the last has `size` samples."""
 
     def __init__(self, batches: Iterable[list[int]], numbers: DrawNumbers, size: int) -> None:
         super().__init__(batches)
@@ -56,11 +50,9 @@ class NumberedBatches(list[Any]):
 
 
 def numbers_of(index_sampler: Any) -> DrawNumbers | None:
-    """Returns the numbers of the iteration that began last, or else the next one; None if no sample comes twice, as
-    far as is known.
+    """Returns the numbers of the iteration over `index_sampler` that began last, or else of the next one.
 
-    Args:
-        index_sampler: A loader's batch sampler, or its sampler where there are no batches.
+    None if no sample comes twice, as far as is known.
     """
     if isinstance(index_sampler, NumberedBatches):
         return index_sampler.numbers

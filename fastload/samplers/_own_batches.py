@@ -147,13 +147,7 @@ def _sharded(sampler: Any, begun: list[Any]) -> _Source:
 
 
 class _Reader:
-    """Joins the pieces of a source.
-
-    Attributes:
-        source: The source.
-        rest: Indices that were drawn and not taken.
-        num_drawn: Number of indices that were drawn, the rest included.
-    """
+    """Joins the pieces of a source; `rest` has the indices that were drawn and not taken, of `num_drawn` in all."""
 
     def __init__(self, source: _Source) -> None:
         self.rest: IndexBatch = np.empty(0, dtype=np.int64)

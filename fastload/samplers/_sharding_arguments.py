@@ -73,11 +73,7 @@ def check_no_blocks(**given: int | None) -> None:
 
 
 def blocks_of(shards: Shards, block_size: int, window_blocks: int, canonical_nodes: int) -> Blocks:
-    """Returns the blocks for epochs that have none yet.
-
-    Raises:
-        ValueError: An argument makes no sense, or these epochs cannot have blocks.
-    """
+    """Returns the blocks for epochs that have none yet. Raises ValueError if they cannot have these."""
     for name, is_set in (("weights", shards.cumulative is not None), ("infinite=True", shards.infinite)):
         if is_set:
             raise ValueError(
@@ -97,11 +93,7 @@ def blocks_of(shards: Shards, block_size: int, window_blocks: int, canonical_nod
 
 
 def num_nodes_of(nodes: int | None, num_replicas: int, blocks: Blocks) -> int:
-    """Returns the number of nodes, which have equally many ranks and equally many groups of `blocks`.
-
-    Raises:
-        ValueError: They would not, or nothing says how many nodes there are.
-    """
+    """Returns the number of nodes, each with equally many ranks and groups. Raises ValueError if that cannot be."""
     if nodes is None:
         nodes = _told_nodes(num_replicas)
     elif num_replicas % whole("nodes", nodes, 1, sys.maxsize):

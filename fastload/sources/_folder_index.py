@@ -47,13 +47,7 @@ _ABANDONED_AFTER_SECONDS = 24 * 3600
 
 @dataclass(frozen=True)
 class IndexedFolder:
-    """A folder's files, and the work it took to find them.
-
-    Attributes:
-        table: The files.
-        num_listed: Number of directories that had to be listed.
-        file: The index file; None if there is none.
-    """
+    """A folder's files, the number of directories that had to be listed for them, and the index file, if any."""
 
     table: FolderTable
     num_listed: int
@@ -63,8 +57,7 @@ class IndexedFolder:
 def read_folder(root: str, extensions: Sequence[str], mode: IndexMode) -> IndexedFolder:
     """Returns the files below `root` with one of `extensions`, from the index as far as the folder is unchanged.
 
-    Raises:
-        OSError: Like `FolderScan.run`.
+    Raises OSError like `FolderScan.run`.
     """
     key = _key(root, extensions)
     file = _index_file(key) if mode != "off" else None

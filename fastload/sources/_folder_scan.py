@@ -74,9 +74,7 @@ class Listing:
 class Directory:
     """A directory on the way down from a class folder, for noticing a link that leads back up.
 
-    Attributes:
-        name: Path below the root.
-        listing: Its contents.
+    `name` is its path below the root.
     """
 
     def __init__(self, path: str, name: str, parent: Directory | None, is_link: bool) -> None:

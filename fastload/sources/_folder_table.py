@@ -81,11 +81,7 @@ def pack(key: bytes, arrays: FolderArrays) -> bytes:
 
 
 def unpack(blob: memoryview) -> tuple[bytes, FolderArrays]:
-    """Returns the key and arrays of an index file; the arrays are views of `blob`.
-
-    Raises:
-        ForeignIndexError, DamagedIndexError: `blob` is not an index file of this version, or is damaged.
-    """
+    """Returns the key and arrays, views of `blob`, of an index file. Raises ForeignIndexError or DamagedIndexError."""
     sizes, payload_crc = _read_header(blob)
     if len(blob) != (expected := _file_bytes(sizes)):
         raise DamagedIndexError(f"it has {len(blob)} bytes instead of {expected}")
@@ -133,9 +129,7 @@ def contents(fd: int) -> mmap.mmap:
     The memory of another process's `_descriptor` is mapped, so that processes share it. A file is read into this
     process's memory: another program may truncate it, and mapped bytes would be gone.
 
-    Raises:
-        ForeignIndexError, DamagedIndexError: By its first bytes it is no such file, or has another size.
-        OSError: It cannot be read.
+    Raises ForeignIndexError or DamagedIndexError if its first bytes or its size say so, and OSError.
     """
     size = os.fstat(fd).st_size
     sizes, _ = _read_header(os.pread(fd, _HEADER.size, 0))
@@ -180,11 +174,7 @@ class FolderTable(SampleTable):
     index: _native.FolderIndex
 
     def __init__(self, root: str, blob: bytes | mmap.mmap) -> None:
-        """Makes a table whose paths begin with `root`, in the user's form.
-
-        Raises:
-            ForeignIndexError, DamagedIndexError: `blob` is not what `pack` makes.
-        """
+        """Makes a table whose paths begin with `root`, in the user's form. Raises what `unpack` raises."""
         self.root = root
         self._blob = blob
         self._shared_fd: int | None = None
@@ -197,11 +187,7 @@ class FolderTable(SampleTable):
             raise DamagedIndexError(str(error)) from None
 
     def check(self) -> None:
-        """Checks properties that every scan guarantees and native code does not need.
-
-        Raises:
-            DamagedIndexError: No scan gives these classes or flags.
-        """
+        """Checks what every scan guarantees and native code does not need. Raises DamagedIndexError."""
         names = self.class_names()
         if names != sorted(names):
             raise DamagedIndexError("its classes are not in order")

@@ -139,13 +139,10 @@ class FilePaths(Sequence[bytes]):
 
 
 def lower_dataset(dataset: object) -> LoweredSource:
-    """Lowers `dataset` if its type is exactly one known and nothing about it was overridden.
+    """Lowers `dataset` if its type is exactly one known and nothing about it was overridden, or raises NotLoweredError.
 
     Looks at each of torchvision's samples once, which takes some nanoseconds, without making any. Calls no code of the
     data set except ``torch.Tensor.numpy`` and the like on a Subset's indices.
-
-    Raises:
-        NotLoweredError: Its type is unknown, or something about it was overridden.
     """
     try:
         return _lower(dataset)

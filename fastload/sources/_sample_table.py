@@ -83,11 +83,8 @@ class PathTable(SampleTable):
     def from_samples(cls, samples: Iterable[tuple[str, int]]) -> PathTable:
         """Builds a table from (path, label) pairs; joins and numpy do the work per sample, not Python code.
 
-        Raises:
-            ValueError: A path contains a zero byte.
-            TypeError: A path is not str or a label not an int.
-            OverflowError: A label does not fit in 64 bits.
-            UnicodeEncodeError: A path cannot be a file name.
+        Raises ValueError for a zero byte in a path, UnicodeEncodeError if a path cannot be a file name, TypeError if it
+        is not a str or a label not an int, and OverflowError for a label of more than 64 bits.
         """
         arena = bytearray()
         lengths, labels = [np.zeros(1, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]

@@ -165,12 +165,9 @@ def _enumerated(
     size: Size,
     moves: tuple[Any, tuple[int, int, int]] | None,
 ) -> tuple[_native.PixelOp, ...]:
-    """Lists the operations for the magnitudes.
+    """Lists the operations for the magnitudes; `moves` are interpolation and fill of operations that move pixels.
 
     Cached, because a policy has hundreds of operations, which are the same in every epoch and never change.
-
-    Args:
-        moves: Interpolation and fill of operations that move pixels; None for others.
     """
     signs = (1.0, -1.0) if is_signed else (1.0,)
     values = [magnitude * sign for magnitude in magnitudes for sign in signs]
@@ -209,11 +206,7 @@ def _pixel_op(family: Family, name: str, magnitude: float) -> _native.PixelOp:
 
 
 class _RecordedImage(RgbImage):
-    """An RGB image without pixels. Turning, shearing or shifting it returns it unchanged, with the operation in `op`.
-
-    Attributes:
-        op: The last operation; None before the first.
-    """
+    """An RGB image without pixels, which turning, shearing or shifting returns, with the last operation in `op`."""
 
     def __init__(self, size: Size) -> None:
         # Image.__init__ is not called: it sets attributes that are properties here.

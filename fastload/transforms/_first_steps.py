@@ -26,8 +26,7 @@ class NoFirstStepsError(Exception):
 def first_steps_of(views: Sequence[LoweredTransform]) -> tuple[PlacedStep, ...]:
     """Returns the steps that all views have in common before the first random one; never empty.
 
-    Raises:
-        NoFirstStepsError: They do not fix or reduce the size of images: a whole decoded image is 5 times its file.
+    Raises NoFirstStepsError if they do not fix or reduce the size of images: a whole decoded image is 5 times its file.
     """
     first: list[PlacedStep] = []
     steps = [view.steps for view in views]

@@ -84,12 +84,9 @@ class BlurKernel:
 
 
 def _proved(kernel: BlurKernel, size: Size) -> _native.GaussianBlur:
-    """Returns the native step of a blur of images of `size`.
+    """Returns the native step of a blur of images of `size`, or raises RunsInPythonError if torch makes other bytes.
 
     The proof takes 0.1 s once in a process; for v1, the first range of sigma takes 0.7 s more.
-
-    Raises:
-        RunsInPythonError: torch makes other bytes.
     """
     settings = _settings()
     step = _step_with_torch_weights(kernel, settings)

@@ -73,8 +73,7 @@ class LoweredTransform:
 def lower_transform(transform: object) -> LoweredTransform:
     """Lowers `transform`, which takes an RGB PIL image: a container of torchvision or torch, one transform, or None.
 
-    Raises:
-        RunsInPythonError: It cannot even be cut.
+    Raises RunsInPythonError if it cannot even be cut.
     """
     nodes = _nodes_of(transform)
     whole = _lower(nodes, 0)

@@ -115,11 +115,7 @@ def container_name(kind: type, family: Family | None) -> str | None:
 
 
 def members_of(container: Any, name: str) -> list[Any]:
-    """Returns the transforms in a Compose (v1 or v2), torch.nn.Sequential or RandomApply.
-
-    Raises:
-        RunsInPythonError: The container is not plain.
-    """
+    """Lists a plain Compose (v1 or v2), torch.nn.Sequential or RandomApply. Raises RunsInPythonError for any other."""
     change = change_of(container, _CONTAINERS[name], TORCHS if name == "Sequential" else _TORCHVISIONS)
     if change is not None:
         raise RunsInPythonError(change)

@@ -26,12 +26,7 @@ class StageContext:
 
 
 class RunsInPythonError(Exception):
-    """A transform has no native form.
-
-    Args:
-        why: The reason, as a clause.
-        native: The values that would be native, as a clause; None if the reason says it.
-    """
+    """A transform has no native form: `why`, and if that does not say it, the values that are `native`, as clauses."""
 
     def __init__(self, why: str, native: str | None = None) -> None:
         super().__init__(why if native is None else f"{why}; native: {native}")

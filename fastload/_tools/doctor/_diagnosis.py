@@ -102,16 +102,10 @@ class Finding:
 class Evidence:
     """The measurements that a finding is based on.
 
-    Attributes:
-        now: The loader as it is, without a training step.
-        one: The same with one worker; `now` if it has one.
-        several: The same with two or more threads; None if the loader has no Python threads.
-        processors: Number of processors' worth of time that is available.
-        step_seconds: Length of a training step; None if unknown.
-        sampler_seconds: Time to draw the indices of a batch.
-        is_native: Whether native code makes whole batches.
-        advice: Lines of explain() on what to change.
-        pools: Thread pools of loaded libraries -> the setting that makes them one thread.
+    `now` is the loader as it is, without a training step; `one` has one worker, and `several` two or more threads, None
+    if the loader has no Python threads. `processors` is the number of processors' worth of time that is available, and
+    `sampler_seconds` the time to draw the indices of a batch. `advice` has lines of explain() on what to change, and
+    `pools` for each library with a thread pool the setting that makes it one thread.
     """
 
     now: Measured

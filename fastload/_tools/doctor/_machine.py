@@ -124,12 +124,7 @@ class Storage:
 
 
 def examine_storage(dataset: Any, root: Path = Path("/")) -> Storage:
-    """Reads a few files from all over the data set, in no order, so that reading one does not bring in the next.
-
-    Args:
-        dataset: A data set, maybe with `samples`: paths, or sequences that begin with one.
-        root: Root of the file system with the mount list; tests have their own.
-    """
+    """Reads a few files from all over `dataset.samples`, in no order, so that reading one does not bring in another."""
     while hasattr(dataset, "dataset") and not hasattr(dataset, "samples"):  # a Subset and its like
         dataset = dataset.dataset
     samples = getattr(dataset, "samples", ())

@@ -33,11 +33,8 @@ def replay_sample(
 ) -> Any:
     """Returns what a native loader should have made of `image` by its own report; None if that cannot be known.
 
-    Args:
-        image: the input of the first transform.
-        steps: the transforms in calling order.
-        views: the views of a `SampleReport`.
-        generators: they show whether a transform draws.
+    `steps` are the transforms in calling order and `views` the views of a `SampleReport`; `generators` show
+    whether a transform draws.
     """
     parts = views_of(steps[0]) if len(steps) == 1 else None
     pipelines = [list(steps)] if parts is None else [flatten(part) for part in parts]
@@ -83,9 +80,7 @@ def _first_on_tensor(steps: list[Any], image: Any, generators: Generators) -> in
 def apply_steps(image: RgbImage, steps: Iterable[Step]) -> RgbImage:
     """Does the steps of a `SampleReport` in their order; `erase_boxes` does the "erase" steps.
 
-    Raises:
-        ValueError: a step is of a kind not known here.
-        KeyError: a step is torchvision's, and torchvision is not loaded.
+    Raises ValueError for an unknown kind of step, and KeyError for one of torchvision's if torchvision is not loaded.
     """
     for kind, *values in steps:
         if kind in _ACTIONS:

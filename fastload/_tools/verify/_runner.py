@@ -92,15 +92,10 @@ _MODES: dict[Mode | None, str] = {
 
 
 class LoaderRunner:
-    """Runs one epoch of a copy of `loader`.
+    """Runs one epoch of a copy of a torch or fastload loader, with `seed` for the process's generators at its start.
 
-    The copy has its own iterator, workers and threads, and its own states of the generators. It shares data set,
-    samplers and the generators themselves with `loader`.
-
-    Args:
-        loader: a torch.utils.data.DataLoader, possibly fastload's.
-        generators: the generators of all loaders compared.
-        seed: seed of the process's generators when the epoch begins.
+    The copy has its own iterator, workers and threads, and its own states of the `generators` of all loaders that
+    are compared. It shares data set, samplers and the generators themselves with the loader.
     """
 
     def __init__(self, loader: TorchDataLoader[Any], generators: Generators, seed: int) -> None:

@@ -76,13 +76,10 @@ class LoadFailed(Exception):
 
 
 def find_parts(dataset: Any, index: Any, generators: Generators) -> SampleParts | str:
-    """Takes sample `index` of `dataset` apart; the data set and all generators stay as they are.
+    """Takes sample `index` of `dataset` apart, or returns a clause that says why its parts are not known.
 
-    Returns:
-        The parts, or a clause that says why they are not known.
-
-    Raises:
-        LoadFailed: the data set does not have the sample or cannot load it.
+    The data set and all generators stay as they are. Raises LoadFailed if the data set does not have the sample or
+    cannot load it.
     """
     try:
         dataset, index = _innermost(dataset, index)
