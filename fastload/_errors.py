@@ -235,7 +235,6 @@ def sample_error(
     cause: BaseException | str,
     *,
     offset: int | None = None,
-    errno: int | None = None,
     detail: str | None = None,
     next_step: str | None = None,
 ) -> SampleError:
@@ -248,7 +247,6 @@ def sample_error(
         cause: The original exception, or the text of a native status. The result takes an exception's type (``except``
             clauses for it keep working) and attributes, and has it as ``__cause__``.
         offset: Byte of the file at which the fault shows.
-        errno: The system's error number; default: the cause's.
         detail: A clause that follows the cause's text, for example the file's first bytes.
         next_step: A sentence that says what to do; default: the stage's.
 
@@ -258,13 +256,10 @@ def sample_error(
     """
     name = os.fsdecode(path)
     original = cause if isinstance(cause, BaseException) else None
-    if errno is None:
-        candidate = getattr(original, "errno", None)
-        errno = candidate if isinstance(candidate, int) else None
+    errno = getattr(original, "errno", None)
     text = cause if isinstance(cause, str) else _cause_text(cause)
-    if errno is not None and original is None:
-        text = f"{text}: {_errno_text(errno)}"
-    fields: dict[str, Any] = {"path": name, "index": index, "stage": stage, "offset": offset, "errno": errno}
+    fields: dict[str, Any] = {"path": name, "index": index, "stage": stage, "offset": offset}
+    fields["errno"] = errno if isinstance(errno, int) else None
     where = f" (at byte {offset})" if offset is not None else ""
     extra = f" ({detail})" if detail else ""
     body = f"sample {index} ({name!r}): {stage}: {text.rstrip('.')}{where}{extra}. {next_step or _NEXT_STEPS[stage]}"
@@ -333,16 +328,13 @@ def _copy_attributes(source: BaseException, target: SampleError) -> None:
 def _cause_text(cause: BaseException) -> str:
     """Returns the cause's message without a second copy of the path; its class name if there is none."""
     if isinstance(cause, OSError) and isinstance(cause.errno, int):
-        return _errno_text(cause.errno, cause.strerror)
+        name = errno_names.errorcode.get(cause.errno, f"errno {cause.errno}")
+        return f"{cause.strerror or os.strerror(cause.errno)} ({name})"
     try:
         text = str(cause)
     except Exception as error:  # noqa: BLE001 - a broken __str__ must not hide which sample failed
         text = f"({type(cause).__name__}.__str__ raised {type(error).__name__})"
     return text or type(cause).__name__
-
-
-def _errno_text(number: int, text: str | None = None) -> str:
-    return f"{text or os.strerror(number)} ({errno_names.errorcode.get(number, f'errno {number}')})"
 
 
 def _survives_pickling(value: object) -> bool:

@@ -16,7 +16,7 @@ from torch.utils.data import Dataset, IterableDataset, get_worker_info
 from fastload._cached._gpus import finished
 from fastload._cached._samples import MISSING, MemorySamples, Samples
 from fastload._cached._serialized import SERIALIZERS, SerializerName
-from fastload._display._progress import progress_of
+from fastload._display._progress import Progress
 from fastload._display._units import bytes_of
 from fastload._process._distributed import rank_on_machine
 from fastload._process._worker_process import warn
@@ -132,10 +132,10 @@ class CachedDataset(Dataset[Any]):
         device = self._to if to is None else _device(to)
         count = len(self)
         num_kept = 0
-        with progress_of("making samples", "samples", is_shown=progress) as advance:
+        with Progress("making samples", "samples", is_shown=progress) as shown:
             for index in _order_of_rank(count, *rank_on_machine()):
                 num_kept += self._fill_one(index, device)
-                advance(num_kept, count)
+                shown.advance(num_kept, count)
         return num_kept
 
     def map(self, function: Callable[[Any], Any]) -> MappedDataset:

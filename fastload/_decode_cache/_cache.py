@@ -6,12 +6,12 @@ import os
 import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 from fastload import _native
 from fastload._decode_cache._build import FileRun, ImageFiles, begin_build
 from fastload._decode_cache._store import KINDS, RecordKind
-from fastload._display._progress import progress_of
+from fastload._display._progress import Progress
 from fastload._display._units import bytes_of, counted, in_bytes
 from fastload._process import _config
 from fastload._process._limits import num_auto_workers
@@ -26,12 +26,6 @@ _TAKES = {
     "coefficients": "about 1.7 times the bytes of the images",
     "pixels": "3 bytes for each pixel of an image before the first random step, 150 kB for one of 224 x 224",
 }
-
-
-class LoaderOfFiles(Protocol):
-    """A loader that can say which files it reads, as fastload.DataLoader can."""
-
-    def __image_files__(self, cache: Cache) -> tuple[RecordKind, ImageFiles]: ...
 
 
 class Cache:
@@ -112,7 +106,7 @@ class Cache:
         """The rule that decides whether coefficients and pixels are used."""
         return self._validate
 
-    def fill(self, loader: LoaderOfFiles, progress: bool = True) -> int:
+    def fill(self, loader: _config.TorchDataLoader[Any], progress: bool = True) -> int:
         """Writes the records of all files that `loader` reads, as ``fastload cache build`` does.
 
         The loader decides which kind: indexes, coefficients or pixels. Files that have their records are skipped, so an
@@ -136,16 +130,17 @@ class Cache:
             >>> loader = fastload.DataLoader(dataset, batch_size=4, cache=cache)
             >>> num_known = cache.fill(loader, progress=False)
         """
-        if not callable(getattr(loader, "__image_files__", None)):
+        files_of: Callable[[Cache], tuple[RecordKind, ImageFiles]] | None = getattr(loader, "__image_files__", None)
+        if files_of is None:
             raise TypeError(f"loader must be a fastload.DataLoader, got {type(loader).__name__}")
-        kind, files = loader.__image_files__(self)
+        kind, files = files_of(self)
         build = begin_build(self.path, self.max_bytes, kind, files)
         try:
             run = FileRun(
                 files.paths, [build.action() for _ in range(num_auto_workers())], lambda: build.trouble() is not None
             )
-            with progress_of(f"filling {self.path}", "files", is_shown=progress) as advance:
-                run.run(advance)
+            with Progress(f"filling {self.path}", "files", is_shown=progress) as shown:
+                run.run(shown.advance)
         finally:
             build.close()
         num_known = build.num_kept(run.counts["kept"]) + run.counts["known"] + run.counts["different"]

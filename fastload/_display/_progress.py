@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
 from fastload._display._units import in_seconds
@@ -31,12 +29,14 @@ class Progress:
         what: Name of the work, for example "comparing".
         unit: Unit of `advance`, in the plural; "" if the progress is unknown.
         has_rate: Whether the rate and the time left are shown, for work that may take an hour.
+        is_shown: Whether anything is.
     """
 
-    def __init__(self, what: str, unit: str = "", *, has_rate: bool = False) -> None:
+    def __init__(self, what: str, unit: str = "", *, has_rate: bool = False, is_shown: bool = True) -> None:
         self._what = what
         self._unit = unit
         self._has_rate = has_rate
+        self._is_shown = is_shown
         self._done = 0.0
         self._total: float | None = None
         self._begin = time.monotonic()
@@ -48,12 +48,14 @@ class Progress:
         self._done, self._total = done, total
 
     def __enter__(self) -> Progress:
-        self._reporter.start()
+        if self._is_shown:
+            self._reporter.start()
         return self
 
     def __exit__(self, *exception: object) -> None:
         self._has_ended.set()
-        self._reporter.join()
+        if self._is_shown:
+            self._reporter.join()
 
     def _report(self) -> None:
         if self._has_ended.wait(QUIET_SECONDS):
@@ -97,13 +99,3 @@ class Progress:
             while not self._has_ended.wait(_LOOK_SECONDS):
                 total = 1.0 if self._unit == "%" else self._total
                 bar.update(task, completed=self._done, total=total, rate=self._rate())
-
-
-@contextlib.contextmanager
-def progress_of(what: str, unit: str, *, is_shown: bool) -> Iterator[Callable[[float, float], object]]:
-    """Yields the `advance` of a Progress; a function that does nothing unless `is_shown`."""
-    if not is_shown:
-        yield lambda done, total: None
-        return
-    with Progress(what, unit) as progress:
-        yield progress.advance

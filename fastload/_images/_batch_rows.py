@@ -96,11 +96,7 @@ class BatchRows:
 
 
 class _Rows:
-    """The memory of one tensor of a batch.
-
-    Attributes:
-        is_used: Whether the batch uses it.
-    """
+    """The memory of one tensor of a batch."""
 
     def __init__(self, buffer: _native.HostBuffer, num_samples: int) -> None:
         self.native = _native.BatchRows(buffer, num_samples)
@@ -111,6 +107,7 @@ class _Rows:
 
     @property
     def is_used(self) -> bool:
+        """Whether the batch uses it."""
         return self._batch is not None
 
     def batch(self, tensors: Any) -> torch.Tensor | None:

@@ -8,7 +8,7 @@ import io
 import os
 import threading
 from collections.abc import Iterator
-from typing import Any, Literal, overload
+from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
 import torch
@@ -19,25 +19,16 @@ from fastload._pillow import _pillow
 from fastload._process import _config
 
 _OUTPUTS = ("tensor", "numpy", "pil")
+FileOrBytes: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview"
 
 
 @overload
-def decode_image(
-    source: str | os.PathLike[str] | bytes | bytearray | memoryview, *, output: Literal["tensor"] = "tensor"
-) -> torch.Tensor: ...
+def decode_image(source: FileOrBytes, *, output: Literal["tensor"] = "tensor") -> torch.Tensor: ...
 @overload
-def decode_image(
-    source: str | os.PathLike[str] | bytes | bytearray | memoryview, *, output: Literal["numpy"]
-) -> NDArray[np.uint8]: ...
+def decode_image(source: FileOrBytes, *, output: Literal["numpy"]) -> NDArray[np.uint8]: ...
 @overload
-def decode_image(
-    source: str | os.PathLike[str] | bytes | bytearray | memoryview, *, output: Literal["pil"]
-) -> _pillow.RgbImage: ...
-def decode_image(
-    source: str | os.PathLike[str] | bytes | bytearray | memoryview,
-    *,
-    output: Literal["tensor", "numpy", "pil"] = "tensor",
-) -> Any:
+def decode_image(source: FileOrBytes, *, output: Literal["pil"]) -> _pillow.RgbImage: ...
+def decode_image(source: FileOrBytes, *, output: Literal["tensor", "numpy", "pil"] = "tensor") -> Any:
     """Decodes an image file to RGB: the pixels of ``PIL.Image.open(source).convert("RGB")``.
 
     Clean sequential and progressive JPEG files are decoded natively with the GIL released, all other files by the

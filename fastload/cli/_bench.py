@@ -89,8 +89,6 @@ def _loader(options: argparse.Namespace) -> TorchDataLoader[Any]:
             raise UsageError("--batch-size must be positive and --workers must not be negative")
         with Progress(f"listing {target}"):
             return loader_of_folder(target, batch_size, workers)
-    if ":" not in target and not target.endswith(".py"):
-        raise UsageError(f"{target!r} is neither a folder nor of the form script.py:name or package.module:name")
     if options.batch_size is not None or options.workers is not None:
         raise UsageError("--batch-size and --workers are for a folder's loader: set them where your loader is made")
     return loader_of(target)

@@ -72,8 +72,8 @@ def _parts_of(target: str) -> tuple[str, str]:
     if script.endswith(".py"):
         return script, ""
     if Path(target).is_dir():
-        raise UsageError(f"{target} is a folder, which only bench takes: name a loader over it, as script.py:name")
-    raise UsageError(f"{target!r} is not of the form script.py:name or package.module:name")
+        raise UsageError(f"{target} is a folder: name a loader over it, as script.py:name")
+    raise UsageError(f"{target!r} is neither a folder nor of the form script.py:name or package.module:name")
 
 
 def _loaders_in(module: ModuleType) -> str:

@@ -261,11 +261,8 @@ class OwnBatches:
             self._cut = _Cut([reader.rest[:size]], reader.rest[size:])
         if len(self._cut.batch[0]) >= (self._full_size or 1):
             append_result(given, self._cut.batch.pop)
-        if reader.source.passed is not None:
-            self._tell(reader.source.passed)
-
-    def _tell(self, passed: Pass) -> None:
-        passed.num_given = self.num_given
+        if (passed := reader.source.passed) is not None:
+            passed.num_given = self.num_given
 
     def check_end(self) -> None:
         """Does nothing: no interrupt ends the pass."""

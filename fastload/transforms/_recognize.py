@@ -185,15 +185,10 @@ def _replaced_method(kind: type, home: str) -> str | None:
         if base is torch.nn.Module or base is object:
             break
         for name, member in vars(base).items():
-            if not _is_function_of(getattr(member, "__func__", member), home) and _is_a_call(member):
+            function = getattr(member, "__func__", member)  # of a static or class method
+            if not _is_function_of(function, home) and callable(function) and not isinstance(function, type):
                 return name
     return None
-
-
-def _is_a_call(member: object) -> bool:
-    """Returns whether a member of a class can be called, wrapped or not, and is not a class."""
-    function = getattr(member, "__func__", member)
-    return callable(function) and not isinstance(function, type)
 
 
 def _is_function_of(member: Any, home: str) -> bool:

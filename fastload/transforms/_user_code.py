@@ -198,12 +198,9 @@ def _makes_tensors(transform: Any, call: FunctionType) -> bool:
     if by_name is not None:
         functional = _recognize.functional("v1")
         is_known = by_name[4] in ("to_tensor", "pil_to_tensor")
-        return is_known and _global(call, by_name[3]) is functional and _is_torchvisions(functional, by_name[4])
+        is_its = is_known and _global(call, by_name[3]) is functional
+        return is_its and _recognize.is_torchvisions(vars(functional)[by_name[4]])
     return _global(call, names[3]) is super and names[4] == "__call__" and _base_makes_tensors(transform, call)
-
-
-def _is_torchvisions(functional: Any, name: str) -> bool:
-    return _recognize.is_torchvisions(vars(functional)[name])
 
 
 def _base_makes_tensors(transform: Any, call: FunctionType) -> bool:

@@ -88,7 +88,7 @@ def test_a_command_without_a_script_takes_no_arguments_for_one(capsys: pytest.Ca
             ("bench", "parses.py:", "--", "abc"),
             "parses.py is a script: name the object in it, as parses.py:name; its l",
         ),
-        (("doctor", "photos"), "photos is a folder, which only bench takes: name a loader over it, as script.py:name"),
+        (("doctor", "photos"), "photos is a folder: name a loader over it, as script.py:name"),
         (
             ("doctor", "parses.py:loader", "--json", "absent/a.json"),
             "absent/a.json cannot be written: there is no folder",

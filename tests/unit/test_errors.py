@@ -130,12 +130,6 @@ def test_os_errors_keep_errno_strerror_and_filename(tmp_path: Path) -> None:
     )
 
 
-def test_errno_of_a_native_status_is_named() -> None:
-    error = sample_error(3, "x", "read", "read failed", errno=errno.EIO)
-    assert error.errno == errno.EIO
-    assert "read: read failed: Input/output error (EIO)." in str(error)
-
-
 def test_attributes_of_the_original_stay_readable() -> None:
     coded: Any = raised(NeedsTwoArguments(7, "text"))
     assert coded.code == 7

@@ -64,8 +64,6 @@ def files_of(target: str) -> TargetFiles:
         if not files.paths:
             raise UsageError("; ".join([f"there is no image below {target}", *files.unlisted[:1]]))
         return files
-    if ":" not in target and not target.endswith(".py"):
-        raise UsageError(f"{target!r} is neither a folder nor of the form script.py:name or package.module:name")
     loader = loader_of(target)
     try:
         source = lower_dataset(loader.dataset)

@@ -5,19 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from fastload._decode_cache._build import FileRun, comparing_actions
 from fastload._decode_cache._clearing import clear_store
-from fastload._decode_cache._report import FileState, StoreReport, report_of
+from fastload._decode_cache._report import FileState, StoreReport, report_of, state_of
 from fastload._display._progress import Progress
 from fastload._display._table import Table
 from fastload._display._units import counted, in_bytes, in_percent
 from fastload._process._file_system import is_remote
 from fastload.cli._cache._arguments import (
     Kind,
-    TargetFiles,
     add_workers,
     cache_of,
     files_of,
@@ -103,7 +101,7 @@ def _as_dict(report: StoreReport) -> dict[str, Any]:
         "kinds": {kind: _sums(report.of(kind)) for kind in report.files_by_kind},
         "writers": sum(file["has_writer"] for file in report.files),
         "foreign": len(report.those("foreign")),
-        "damaged": len(report.damaged),
+        "damaged": sum(file["damaged"] > 0 or state_of(file) == "damaged" for file in report.files),
         "not_believed": len(report.those("untrusted")),
         "unreadable": len(report.those("unread")),
         "used_bytes": report.used_bytes,
@@ -127,7 +125,9 @@ def _verify(options: argparse.Namespace) -> int:
         if files is not None and kind.needs_loader and files.loader is None:
             of_kind.append(("compared", "0", "their loader was not named"))
         elif files is not None and is_whole:
-            run, is_whole = _compared(kind, path, files, num_workers)
+            with store_errors(path):
+                actions = comparing_actions(path, kind.name, kind.image_files(files), num_workers)
+            run, is_whole = gone_through(f"comparing {kind.plural}", files.paths, actions)
             of_kind += _rows_of_comparison(kind, run)
             num_different += run.counts["different"]
         rows += ((kind.name, *row) for row in of_kind)
@@ -143,12 +143,6 @@ def _verify(options: argparse.Namespace) -> int:
         say("  interrupted: not all files were compared")
         return INTERRUPTED
     return DIFFERENT if num_bad else FINE
-
-
-def _compared(kind: Kind, path: Path, files: TargetFiles, num_workers: int) -> tuple[FileRun, bool]:
-    with store_errors(path):
-        actions = comparing_actions(path, kind.name, kind.image_files(files), num_workers)
-    return gone_through(f"comparing {kind.plural}", files.paths, actions)
 
 
 def _num_damaged(report: StoreReport) -> int:
