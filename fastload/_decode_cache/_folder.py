@@ -43,15 +43,9 @@ class StoreFolder(NamedTuple):
 def open_store_folder(path: Path, *, is_built: bool = False, is_local: bool = False) -> Iterator[StoreFolder]:
     """Opens the store at `path`, and makes it where there is none.
 
-    Args:
-        path: The store's folder.
-        is_built: Files are written on a network file system, too: by one process, of which the user says that no
-            other one uses the store.
-        is_local: It must be on a disk of this machine.
-
-    Raises:
-        UntrustedFolderError: Others may decide what is in it.
-        OSError: It cannot be made or opened, or is on another machine's disk and must not be.
+    With `is_built` files are written on a network file system, too: by one process, of which the user says that no
+    other one uses the store. With `is_local` it must be on a disk of this machine. Raises UntrustedFolderError if
+    others may decide what is in it, and OSError if it cannot be made or opened, or is not on such a disk.
     """
     with contextlib.suppress(FileExistsError):
         path.mkdir(mode=0o700, parents=True)

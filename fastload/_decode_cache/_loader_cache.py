@@ -69,13 +69,8 @@ class LoaderCache:
     """The cache of one loader: made when it is first needed, and anew in a process forked since.
 
     Entropy indexes of JPEG files are kept by the files' contents, so other loaders of the process profit. A store that
-    is asked for the files' coefficients or pixels is read by their paths.
-
-    Args:
-        shared: In a worker's process, the folders that it shares with the other workers, as its parent found them.
-
-    Attributes:
-        files: The files' coefficients or pixels; None: there are none.
+    is asked for the files' coefficients or pixels is read by their paths; `files` are these, or None. In a worker's
+    process, `shared` are the folders that it shares with the other workers, as its parent found them.
     """
 
     def __init__(self, shared: SharedFolders | None = None) -> None:

@@ -24,14 +24,9 @@ FileState = Literal["good", "foreign", "untrusted", "damaged", "unread", "gone"]
 
 @dataclass(frozen=True)
 class StoreReport:
-    """The files of one store.
+    """The files of one store by the kind of their records, and the bytes on disk that all of them take.
 
-    Attributes:
-        path: The store's folder.
-        files_by_kind: The files with records of each kind, maybe none.
-        used_bytes: Bytes on disk of all files.
-        file_system: Type of the file system, "" where nobody knows.
-        free_bytes: Free bytes of the file system, for this user.
+    `file_system` is the type of its file system, "" if unknown, and `free_bytes` what that has free for this user.
     """
 
     path: Path

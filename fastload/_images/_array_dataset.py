@@ -87,12 +87,10 @@ class ArrayDataset:
 
 @dataclass(frozen=True, eq=False)
 class _ArraySamples:
-    """Samples by index.
+    """Samples by index; `dataset` makes those that native code cannot.
 
-    Attributes:
-        dataset: The data set, which makes the samples that native code cannot.
-        images: uint8; MNIST's [number, height, width], CIFAR10's [number, height, width, 3].
-        targets: An array of integers, or any list.
+    `images` are MNIST's uint8 [number, height, width] or CIFAR10's [number, height, width, 3], and `targets` an array
+    of integers or any list.
     """
 
     dataset: Any

@@ -26,14 +26,9 @@ from fastload._images._source import ImagePixels, ImageSource, SharedPixels, Sou
 class Deferred:
     """Makes the pixels of one image when they are needed. Thread-safe.
 
-    Args:
-        source: Origin of the pixels.
-        steps: Operations on the image since it was opened.
-        mode: Mode of the image, "RGB" or "L". Until the end, gray images are RGB with three equal channels.
-        size: (width, height)
-
-    Attributes:
-        recipe: The source and steps of the pixels; None if Pillow has the pixels, or if they are gray and made.
+    `steps` were done to the image since it was opened from `source`; `size` is (width, height). Until the end, gray
+    images are RGB with three equal channels. `recipe` has source and steps; it is None if Pillow has the pixels, or if
+    they are gray and made.
     """
 
     __slots__ = ("_image", "_made", "mode", "recipe", "size")
@@ -108,11 +103,9 @@ def deferred_like(before: Image.Image, deferred: Deferred) -> Image.Image:
 
 
 def image_of(pixels: NDArray[np.uint8], before: Image.Image | None = None) -> Image.Image:
-    """Returns an image of Pillow's class from native code's pixels, which are copied.
+    """Returns an image of Pillow's class from native code's pixels, uint8 [height, width, 3], which are copied.
 
-    Args:
-        pixels: uint8 [height, width, 3].
-        before: The image from which it was made, RGB or gray; it passes on what Pillow's methods pass on. None: RGB.
+    The image `before`, RGB or gray, passes on what Pillow's methods pass on; without one the image is RGB.
     """
     height, width, _ = pixels.shape
     mode = "RGB" if before is None else before.mode

@@ -66,8 +66,7 @@ def rgb_bytes(image: Image.Image) -> bytes:
 def first_channel(pixels: NDArray[np.uint8], element_size: int, *, is_interleaved: bool) -> NDArray[np.uint8]:
     """Returns the elements of one of three channels: bytes [height, width, element_size], in memory of their own.
 
-    Args:
-        pixels: Bytes of [3, height, width] elements, or of [height, width, 3] with `is_interleaved`.
+    `pixels` are the bytes of [3, height, width] elements, or with `is_interleaved` of [height, width, 3].
     """
     channel = pixels[:, :, :element_size] if is_interleaved else pixels[0].reshape(pixels.shape[1], -1, element_size)
     return np.array(channel)

@@ -29,10 +29,7 @@ _LEAVES = frozenset({int, float, bool, str, bytes, type(None)})
 class _Marks:
     """Images that a native opener has opened, by identity: an image has no hash, and its attributes are the user's.
 
-    Thread-safe without a lock, like LiveObjects.
-
-    Attributes:
-        is_used: Whether there has ever been one.
+    Thread-safe without a lock, like LiveObjects. `is_used` tells whether there has ever been one.
     """
 
     def __init__(self) -> None:

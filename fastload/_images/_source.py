@@ -58,12 +58,9 @@ class ImageSource(_PixelSource):
     """One opened file. Thread-safe.
 
     The first parts of the image that are needed are decoded alone. Then the whole image is decoded and kept: otherwise
-    each of many crops would decode most of it again.
-
-    Args:
-        contents: Contents of a file that ``SampleDecoder.check_bytes`` accepted, so Pillow decodes it without an error.
-        tally: Counters of this image's thread.
-        opened: The note of ``SampleDecoder.read_open`` about the file.
+    each of many crops would decode most of it again. ``SampleDecoder.check_bytes`` has accepted `contents`, so Pillow
+    decodes them without an error; `opened` is the note of ``SampleDecoder.read_open`` about the file, and `tally`
+    counts for this image's thread.
     """
 
     def __init__(self, contents: bytes, tally: ImageTally, opened: bytes = b"") -> None:

@@ -43,9 +43,6 @@ class DaemonThread(StartedThread):
 
     A non-daemon thread would keep the process alive. A daemon thread that wakes from a native wait after the teardown
     would abort the process.
-
-    Args:
-        name: Name that debuggers show.
     """
 
     def __init__(self, name: str) -> None:

@@ -17,15 +17,10 @@ from fastload.samplers._own_batches import OwnBatches, is_torchs_own, own_batche
 
 
 class Sampled:
-    """One pass over a sampler.
+    """One pass over a sampler, which is asked for its length; `num_passed` of its `items` were taken before.
 
     An interrupt inside of a sampler's own generator ends it, as it ends every generator. Then the epoch is short, and
     check_end() says so if the sampler knows its length.
-
-    Args:
-        items: The sampler's iterator.
-        sampler: The sampler, which is asked for its length.
-        num_passed: Number of items that were taken from the iterator before.
     """
 
     own = None

@@ -15,14 +15,8 @@ class SeededShuffle(RandomSampler):
     """Gives each epoch the order of a ShardedSampler with one rank: a function of seed and epoch.
 
     It derives from RandomSampler because frameworks replace a RandomSampler by a sampler that knows the ranks.
-
-    Args:
-        data_source: The data set, which has a length.
-        seed: The loader's seed.
-
-    Attributes:
-        takes_all: Every rank of a process group gets every sample.
-        asked_epoch: The last argument of set_epoch(); the loader, which counts epochs itself, does not go below it.
+    `takes_all` tells that every rank of a process group gets every sample. `asked_epoch` is the last argument of
+    set_epoch(); the loader, which counts epochs itself, does not go below it.
     """
 
     takes_all = True

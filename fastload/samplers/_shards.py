@@ -102,15 +102,10 @@ class Shards:
         return ResumePoint(point.epoch, self.length if is_over else position)
 
     def piece(self, point: ResumePoint, num_given: int, most: int) -> NDArray[np.int64]:
-        """Returns some of this rank's samples: the next ones after the first `num_given` from `point` on.
+        """Returns some of this rank's samples, int64: the next ones after the first `num_given` from `point` on.
 
-        Args:
-            point: The resume point at which the ranks began.
-            num_given: Number of samples that came before.
-            most: Number that suffices. A permutation, which costs its whole length, gives all samples that it has.
-
-        Returns:
-            Indices in the data set, int64; none at the end.
+        `most` of them suffice; a permutation, which costs its whole length, gives all that it has. At the end there are
+        none.
         """
         epoch, positions = point.epoch, self.positions(point.position)[num_given:]
         if self.infinite:

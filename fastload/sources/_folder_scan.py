@@ -117,16 +117,10 @@ def _physical_parent(class_folder: str, identity: tuple[int, int]) -> Directory 
 
 
 class FolderScan:
-    """One scan of a folder.
+    """One scan of a folder; `num_listed` counts the directories that were listed for it.
 
-    Args:
-        root: The folder.
-        extensions: In lower case; files with other ones are no samples. None: every file is one.
-        known: An earlier scan of the same folder.
-        changed: Numbers of the directories of `known` that have to be listed again.
-
-    Attributes:
-        num_listed: Number of listed directories.
+    Files without one of the `extensions`, in lower case, are no samples; None: every file is one. If `known` is an
+    earlier scan of the same folder, only its directories with the numbers `changed` are listed again.
     """
 
     def __init__(
@@ -144,17 +138,11 @@ class FolderScan:
         self.num_listed = 0
 
     def run(self, is_valid_file: NameFilter | None = None) -> FolderArrays:
-        """Returns the folder's current contents.
+        """Returns the folder's current contents; `is_valid_file` gets each path, in order, to decide which are samples.
 
         A directory that cannot be listed is left out, as ``os.walk`` does by default, with a warning. Unlike os.walk,
-        the scan does not enter a directory from below itself.
-
-        Args:
-            is_valid_file: Called with each path, in order; decides which files are samples.
-
-        Raises:
-            FileNotFoundError: The root is missing or has no class folder.
-            OSError: The root cannot be listed.
+        the scan does not enter a directory from below itself. Raises FileNotFoundError if the root is missing or has no
+        class folder, and OSError if it cannot be listed.
         """
         root = Directory(self._root, "", None, False)
         root.listing = self._known.get("") or self._list_root()

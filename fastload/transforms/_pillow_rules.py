@@ -15,16 +15,11 @@ ResizeOrder = Literal["horizontal_first", "pillow12_2", "pillow13"]
 def resize_order(version: str) -> ResizeOrder:
     """Returns which pass of a resize Pillow `version` runs first, by the name that ``TransformPlan`` takes.
 
-    The order changes results by one grey level here and there. Up to 12.1 the horizontal pass is always first. 12.2
-    and 12.3 run the vertical one first for images over 100 times as high as wide, and 13.0 for every image that loses
-    rows, and more than twice as many rows as columns. pillow-simd resizes with shorter coefficients and is no
-    reference for a resize: there it is plain Pillow of the same version, and pillow-simd only decodes.
-
-    Args:
-        version: ``PIL.__version__``, for example "13.0.0" or "12.1.1.post0".
-
-    Raises:
-        ValueError: `version` does not start with a major and a minor number.
+    The order changes results by one grey level here and there. Up to 12.1 the horizontal pass is always first. 12.2 and
+    12.3 run the vertical one first for images over 100 times as high as wide, and 13.0 for every image that loses rows,
+    and more than twice as many rows as columns. pillow-simd resizes with shorter coefficients and is no reference for a
+    resize: there it is plain Pillow of the same version, and pillow-simd only decodes. Raises ValueError if `version`
+    does not start with a major and a minor number.
     """
     match = re.match(r"(\d+)\.(\d+)", version)
     if match is None:

@@ -14,12 +14,7 @@ PlacedStep = tuple[int, _native.Step]  # with the position of its transform in t
 
 @dataclass(frozen=True)
 class StageContext:
-    """The things that a transform's steps can depend on besides the transform.
-
-    Attributes:
-        family: "v1" for torchvision.transforms, "v2" for torchvision.transforms.v2.
-        size: Size of every input image; None if it depends on the file.
-    """
+    """The family of a transform, and the size of every input image; None if it depends on the file."""
 
     family: Family
     size: Size | None

@@ -45,14 +45,11 @@ _UNLIMITED = float("inf")
 
 @dataclass(frozen=True)
 class Limits:
-    """The rates in samples/s that limit a loader.
+    """The rates in samples/s that limit a loader; infinite if there is no such limit, or it is unknown.
 
-    Attributes:
-        of_one: Rate of one worker alone.
-        of_processors: Rate of all processors, whatever the number of workers.
-        of_gil: Rate of threads that take turns with the GIL; infinite if they do not, and for processes.
-        of_step: Rate of the training steps; infinite if the step is unknown.
-        waits_for_files: Whether native code waits for files most of the time.
+    They are the rate of one worker alone, of all processors whatever the number of workers, of threads that take turns
+    with the GIL, and of the training steps. `waits_for_files` tells whether native code waits for files most of the
+    time.
     """
 
     of_one: float

@@ -28,13 +28,10 @@ from fastload._tools.verify._sample_parts import SampleParts, find_parts, path_o
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of one call of next().
+    """The result of one call of next(): a batch, or the exception that was raised instead.
 
-    Attributes:
-        batch: the batch, or None if `error` is set.
-        error: the exception that was raised instead.
-        indices: the sampler's indices for the batch, in order; None if they cannot be known.
-        reports: a native loader's reports on each sample; None for any other loader.
+    `indices` are the sampler's for the batch, in order; None if they cannot be known. `reports` are a native loader's
+    reports on each sample; None for any other loader.
     """
 
     batch: Any
@@ -59,13 +56,9 @@ class Outcome:
 
 @dataclass(frozen=True)
 class DeliveredSample:
-    """One sample as a loader delivered it.
+    """One sample as the loader of `runner` delivered it; `index` is None if unknown.
 
-    Attributes:
-        runner: the loader's runner.
-        index: index in the data set, or None if unknown.
-        values: its part of the batch; empty if that is not compared.
-        report: a native loader's report on it, or None.
+    `values` are its part of the batch, empty if that is not compared, and `report` is a native loader's report on it.
     """
 
     runner: LoaderRunner

@@ -1,4 +1,4 @@
-"""What several of the commands share: their arguments, and runs over the files that a target names."""
+"""The arguments that several of the commands share, and runs over the files that a target names."""
 
 from __future__ import annotations
 
@@ -39,13 +39,7 @@ _EXTENSIONS = tuple(map(str.encode, IMG_EXTENSIONS))
 
 @dataclass(frozen=True)
 class TargetFiles:
-    """The files of a target.
-
-    Attributes:
-        paths: Each file once.
-        unlisted: Why the system does not list some directories.
-        loader: The target itself where it is a loader, torch's or fastload's; None for a folder.
-    """
+    """The files of a target, each once; why some directories are not listed; and the target if it is a loader."""
 
     paths: Sequence[bytes]
     unlisted: list[str] = field(default_factory=list)
@@ -187,14 +181,7 @@ def store_errors(path: Path) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of records.
-
-    Attributes:
-        name: The name of the kind.
-        plural: Its records, in a sentence.
-        why_none: The files that have no record of it.
-        needs_loader: Whether its records depend on a loader's steps, and not on files alone.
-    """
+    """One kind of records; with `needs_loader` they depend on a loader's steps. `why_none` says which files have none."""
 
     name: RecordKind
     plural: str
