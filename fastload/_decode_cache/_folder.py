@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import functools
 import os
 import stat
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from typing import NamedTuple
 
 from fastload import _native
 from fastload._process._file_system import file_system_of, is_remote
-from fastload._process._trust import UntrustedFolderError, check_owner, open_file
+from fastload._process._trust import UntrustedFolderError, check_owner, open_file, replace_file
 
 # The version of the files' names and places in the folder. Their contents have versions of their own.
 LAYOUT = "v1"
@@ -118,22 +117,10 @@ def _key(folder: int) -> bytes:
         with contextlib.suppress(FileNotFoundError):
             return _read_key(folder)
         key = _native.random_store_key()
-        try:
-            # A process that was killed here has left the file.
-            with open(TEMPORARY_KEY, "wb", opener=functools.partial(_open_own, folder)) as file:
-                file.write(key)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(TEMPORARY_KEY, KEY, src_dir_fd=folder, dst_dir_fd=folder)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(TEMPORARY_KEY, dir_fd=folder)
-            raise
+        with contextlib.suppress(FileNotFoundError):  # a process that was killed here has left the file
+            os.unlink(TEMPORARY_KEY, dir_fd=folder)
+        replace_file(folder, KEY, key, TEMPORARY_KEY)
         return key
-
-
-def _open_own(folder: int, name: str, flags: int) -> int:
-    return os.open(name, flags | os.O_NOFOLLOW, 0o600, dir_fd=folder)
 
 
 def _read_key(folder: int) -> bytes:

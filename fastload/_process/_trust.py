@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import os
 import pwd
 import stat
@@ -48,6 +49,27 @@ def open_file(folder: int, name: str) -> Iterator[int]:
         yield fd
     finally:
         os.close(fd)
+
+
+def replace_file(folder: int, name: str, contents: bytes, temporary: str) -> None:
+    """Replaces the file `name` in the folder with the descriptor `folder` by one for this user alone.
+
+    `temporary` is the name of no file; none is left if that fails. Raises OSError.
+    """
+    try:
+        with open(temporary, "xb", opener=functools.partial(_open_own, folder)) as file:
+            file.write(contents)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary, dir_fd=folder)
+        raise
+
+
+def _open_own(folder: int, name: str, flags: int) -> int:
+    return os.open(name, flags | os.O_NOFOLLOW, 0o600, dir_fd=folder)
 
 
 def distrust(status: os.stat_result) -> str | None:

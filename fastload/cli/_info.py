@@ -7,7 +7,7 @@ import importlib.metadata
 import json
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from fastload._display._units import counted, in_bytes
 from fastload._pillow import _pillow
 from fastload._process import _config
 from fastload._process._limits import num_auto_workers, num_available
-from fastload.cli._common import FINE, add_command, one_line, show, usage_errors
+from fastload.cli._common import FINE, add_command, show, usage_errors
 
 
 def add_to(commands: Any) -> None:
@@ -77,32 +77,29 @@ def _of_gpu(build: _native.BuildInfo) -> Iterator[tuple[str, str]]:
 def _of_machine() -> Iterator[tuple[str, str]]:
     yield "system", f"{platform.system()} {platform.release()}, {platform.machine()}"
     yield "processors", f'{num_available()} by affinity; num_workers="auto" takes {num_auto_workers()}'
-    yield "cache folder", _cache_folder()
-    yield "cache of images", _default_store()
+    yield "cache folder", _described(_config.cache_folder, _describe_folder)
+    yield "cache of images", _described(default_path, _describe_store)
 
 
-def _default_store() -> str:
-    """Describes the store of fastload.Cache(), which the ranks of a machine share."""
+def _described(path_of: Callable[[], Path], describe: Callable[[Path], str]) -> str:
     try:
-        path = default_path()
-        report = report_of(path, reads_records=False)
+        path = path_of()
     except RuntimeError:
         return "none: there is no home folder; set FASTLOAD_CACHE"
+    try:
+        return f"{path}: {describe(path)}"
     except FileNotFoundError:
         return f"{path}, not made yet"
     except OSError as error:
         return f"{path}: {error.strerror}"
-    return f"{path}: {counted(report.num_records, 'record')}, {in_bytes(report.used_bytes)}"
 
 
-def _cache_folder() -> str:
-    try:
-        folder = _config.cache_folder()
-        files = [file.stat().st_size for file in folder.iterdir() if file.is_file()] if folder.is_dir() else None
-    except RuntimeError:
-        return "none: there is no home folder; set FASTLOAD_CACHE"
-    except OSError as error:
-        return f"cannot be read: {one_line(error)}"
-    if files is None:
-        return f"{folder}, not made yet"
-    return f"{folder}: {counted(len(files), 'file')}, {in_bytes(sum(files))}"
+def _describe_store(path: Path) -> str:
+    """Describes the store of fastload.Cache(), which the ranks of a machine share."""
+    report = report_of(path, reads_records=False)
+    return f"{counted(report.num_records, 'record')}, {in_bytes(report.used_bytes)}"
+
+
+def _describe_folder(path: Path) -> str:
+    sizes = [file.stat().st_size for file in path.iterdir() if file.is_file()]
+    return f"{counted(len(sizes), 'file')}, {in_bytes(sum(sizes))}"

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Literal
 
 from fastload._process import _config
-from fastload._process._trust import UntrustedFileError, check_owner, open_file
+from fastload._process._trust import UntrustedFileError, check_owner, open_file, replace_file
 from fastload.sources._folder_scan import NUM_THREADS, FolderScan
 from fastload.sources._folder_table import (
     IS_ON_FUSE,
@@ -160,19 +160,7 @@ def _replace_file(file: Path, blob: bytes) -> None:
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _open_folder(file.parent) as folder:
         _remove_abandoned(folder)
-        temporary = f"{file.name}.{secrets.token_hex(8)}.tmp"
-        try:
-            with open(
-                temporary, "xb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o600, dir_fd=folder)
-            ) as output:
-                output.write(blob)
-                output.flush()
-                os.fsync(output.fileno())
-            os.replace(temporary, file.name, src_dir_fd=folder, dst_dir_fd=folder)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary, dir_fd=folder)
-            raise
+        replace_file(folder, file.name, blob, f"{file.name}.{secrets.token_hex(8)}.tmp")
 
 
 def _close_to_others(folder: int, mode: int) -> None:

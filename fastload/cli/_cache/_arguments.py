@@ -181,7 +181,7 @@ def store_errors(path: Path) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of records; with `needs_loader` they depend on a loader's steps. `why_none` says which files have none."""
+    """A kind of records; with `needs_loader` they depend on a loader's steps. `why_none` says which files have none."""
 
     name: RecordKind
     plural: str
