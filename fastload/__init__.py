@@ -1,6 +1,6 @@
 """A drop-in for torch.utils.data.DataLoader that reads, decodes and transforms in native threads."""
 
-from fastload._cached import CachedDataset
+from fastload._cached._dataset import CachedDataset
 from fastload._decode_cache._cache import Cache
 from fastload._display._stats import LoaderStats
 from fastload._errors import (
@@ -22,8 +22,9 @@ from fastload._patch import TorchPatch, patch_torch
 from fastload._pillow._decode_image import decode_image, pil_loader
 from fastload._quarantine._substitutes import substitute
 from fastload._tools._benchmark import BenchmarkResult, benchmark
-from fastload._tools.doctor import DoctorReport, doctor
-from fastload._tools.verify import VerifyReport, verify
+from fastload._tools.doctor._doctor import DoctorReport, doctor
+from fastload._tools.verify._report import VerifyReport
+from fastload._tools.verify._verify import verify
 from fastload._workers._per_thread import PerThread, per_thread
 from fastload.samplers import ShardedSampler
 from fastload.sources import ImageFiles, ImageFolder

@@ -28,19 +28,15 @@ def is_remote(file_system: str) -> bool:
 def file_system_of(place: Path | int, root: Path = Path("/")) -> str:
     """Returns the type of the file system at an existing path, or of a descriptor; "" if unknown.
 
-    The mount list below `root` names it, for example "ext4", "nfs4" or "fuse.sshfs".
+    The mount list below `root` names it, for example "ext4", "nfs4" or "fuse.sshfs". The device number finds the mount;
+    if none has it (btrfs), it is the one with the longest name above the path.
     """
     path = place if isinstance(place, Path) else Path(f"/proc/self/fd/{place}")
-    return _type_of(path, read_text(root / "proc/self/mountinfo"))
-
-
-def _type_of(path: Path, mounts: str) -> str:
-    """Returns the type by device number; if no mount has that number (btrfs), by the longest mount above `path`."""
     device = path.stat().st_dev
     number = f"{os.major(device)}:{os.minor(device)}"
     real = os.path.realpath(path)
     by_name = (-1, "")
-    for line in mounts.splitlines():
+    for line in read_text(root / "proc/self/mountinfo").splitlines():
         fields, _, described = line.partition(" - ")
         columns = fields.split(" ")
         if len(columns) < 5 or not described:

@@ -1,4 +1,7 @@
-"""The processors and the memory that this process may use: the machine's, or what control groups leave of them."""
+"""The processors and the memory that this process may use: the machine's, or what control groups leave of them.
+
+Tests have a file system of their own as `root`.
+"""
 
 from __future__ import annotations
 

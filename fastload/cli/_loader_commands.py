@@ -12,9 +12,10 @@ from fastload._display._progress import Progress
 from fastload._loader._counterparts import as_fastload
 from fastload._loader._loader import DataLoader
 from fastload._process._config import TorchDataLoader
-from fastload._tools.doctor import doctor
-from fastload._tools.verify import VerifyReport, verify
+from fastload._tools.doctor._doctor import doctor
 from fastload._tools.verify._image import write_views
+from fastload._tools.verify._report import VerifyReport
+from fastload._tools.verify._verify import verify
 from fastload.cli._common import (
     FINE,
     UsageError,

@@ -7,7 +7,7 @@ from typing import Literal
 
 from fastload import _native
 
-Family = Literal["v1", "v2"]
+Family = Literal["v1", "v2"]  # torchvision.transforms and torchvision.transforms.v2
 Size = tuple[int, int]  # (height, width)
 PlacedStep = tuple[int, _native.Step]  # with the position of its transform in the flattened pipeline
 
