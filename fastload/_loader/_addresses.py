@@ -17,7 +17,6 @@ from fastload._iteration._saved_state import SavedState
 from fastload._iteration._states import order_from
 from fastload._iteration.native._report import SampleReport
 from fastload._loader._current import CurrentLoader, arguments_of
-from fastload._loader._iterators import native_plan_of
 from fastload._planning._plan import NativePlan
 from fastload._planning._verdicts import Mode
 from fastload._process._interrupts import append_result, is_interrupt
@@ -292,7 +291,7 @@ def _native_plan_of(now: CurrentLoader, what: str) -> NativePlan:
     plan = now.plan()
     if plan.mode is not Mode.NATIVE:
         raise ValueError(f"{what} cannot be made again: batches are not native; explain() says why, and what to change")
-    return native_plan_of(now, plan)
+    return now.native_plan(plan)
 
 
 def _sampler_of_epoch(now: CurrentLoader, epoch: int) -> Any:

@@ -34,12 +34,9 @@ from fastload._workers._user_code import UserCode
 
 
 class ThreadGroup(WorkerGroup):
-    """The threads of one iterator; see WorkerGroup.
+    """The threads of one iterator; see WorkerGroup. They share the user's objects.
 
-    Args:
-        plan: The settings and objects that the workers share.
-        code: The user's objects, which all workers share.
-        held: The generators that these hold; None: several workers draw from them.
+    `held` are the generators that these objects hold; None: several workers draw from them.
     """
 
     def __init__(

@@ -92,12 +92,7 @@ class WorkerGroup(ABC):
         """Requests a batch from the next worker; returns False if no active worker may get one more request now.
 
         An interrupt may come between any two steps. Another call with the same request, before any batch is taken,
-        completes the submission: each step can be repeated.
-
-        Args:
-            request: The batch to make.
-            done: A task that is still pending and whose batch is taken.
-            is_asked: Whether a state may begin after the batch.
+        completes the submission: each step can be repeated. `done` is the pending task whose batch is taken.
         """
         task = self._submitted
         if task is None or task.request is not request:
@@ -120,10 +115,7 @@ class WorkerGroup(ABC):
         """Gives its worker the task. May be repeated: the worker makes a batch of it once."""
 
     def wait(self, timeout_seconds: float) -> Task:
-        """Waits for the next finished task and returns it; the task stays pending until it is removed.
-
-        Args:
-            timeout_seconds: Limit of the wait; 0: no limit.
+        """Waits for the next finished task and returns it; the task stays pending until it is removed. 0: no limit.
 
         Raises:
             RuntimeError: No batch was done for `timeout_seconds`, the next one or another, as torch counts it; the
