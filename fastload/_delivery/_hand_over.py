@@ -62,8 +62,7 @@ class Delivery:
     def move(self, batch: Any, number: int) -> Any:
         """Queues the copies of `batch` to the device. Memory that only the copies need is kept until they end.
 
-        Raises:
-            DeviceError: A copy failed.
+        Raises DeviceError if a copy failed.
         """
         if self.device is None:
             return batch
@@ -87,8 +86,7 @@ class Delivery:
     def follow(self, batch: Any, number: int) -> None:
         """Makes later work on the caller's current stream wait for `batch`, as Note [device order] says.
 
-        Raises:
-            DeviceError: The device failed.
+        Raises DeviceError if the device failed.
         """
         if self.device is None:
             return

@@ -42,11 +42,9 @@ _SAVED = "; or pass state=, a state that state_dict() returned in that epoch"
 
 
 class AddressedBatches:
-    """Some batches of one epoch. Each iter() loads them again; several may run at once. len() is their number.
+    """Some batches of one epoch. Each iter() loads them again; several may run at once.
 
-    Args:
-        begin: Returns an iterator over them.
-        num_batches: Their number, including batches that fail.
+    len() is their number, including batches that fail.
     """
 
     def __init__(self, begin: Callable[[], Iterator[Any]], num_batches: int) -> None:
@@ -386,8 +384,7 @@ def _detached_at(now: CurrentLoader, kind: Kind, state: dict[str, Any], **change
 def _checked_detached_at(now: CurrentLoader, kind: Kind, state: dict[str, Any]) -> tuple[Any, SavedState]:
     """Returns a detached loader at a state, and the state as it was read.
 
-    Raises:
-        ValueError: The batches are not native, or the sampler cannot give an epoch while another one runs.
+    Raises ValueError if batches are not native, or the sampler cannot give an epoch while another one runs.
     """
     _native_plan_of(now, "the epoch of a state")
     if kind_of(now.index_sampler) in ("stateful", "asked again") and sharded_of(now.index_sampler) is None:

@@ -46,7 +46,6 @@ class NativeMaker(BatchMaker):
     For a MultiView: [[images of the first view, ...], labels].
 
     Args:
-        setup: The loader's arguments and what follows from them.
         engine: Runs the native threads. Knows the maker before any user code runs.
         make_plan: Returns the plan. Called after `init_workers`.
         init_workers: Called with the base seed. Returns the workers' generators if torch does not seed them, or a
