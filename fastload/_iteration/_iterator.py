@@ -44,7 +44,7 @@ class EpochIterator(_BaseDataLoaderIter, _native.Droppable):
     No interrupt loses a batch: Note [interrupts]. A batch waits in `_ready` until C code takes it out, as the last step
     of next(). An interrupt falls before that step, and the next call continues with what it finds.
 
-    It does not keep the loader, which is for torch's base class, and starts the maker.
+    The loader is for torch's base class and not kept. The maker is not started yet.
     """
 
     __next__ = _native.next_when_ready
@@ -156,7 +156,7 @@ class EpochIterator(_BaseDataLoaderIter, _native.Droppable):
         self._order = order
 
     def _begin_early(self) -> None:
-        """Begins the next epoch of a persistent iterator early, if its batches are known and nothing draws.
+        """Begins the next epoch of a persistent iterator before it is asked for: its batches are known, nothing draws.
 
         The requested batches must not count as more of this epoch, and an interrupt or an error must not cost batches
         of the next epoch: unless everything succeeds, that epoch begins anew.

@@ -85,7 +85,7 @@ class WorkerDraws:
             self._generators.numpy.set_state(states.numpy)
 
     def copy(self, *, is_after_batch: bool) -> SavedWorker:
-        """Returns the generators' states. After the first batch it searches the user's objects for more of them."""
+        """Returns the generators' states. After the first batch it searches the user's objects for more generators."""
         if self._held is not None and is_after_batch and not self._has_looked_again:
             self._held.find_more(self._code.roots, NAMES)
             self._has_looked_again = True

@@ -115,7 +115,7 @@ class WorkerGroup(ABC):
         """Gives its worker the task. May be repeated: the worker makes a batch of it once."""
 
     def wait(self, timeout_seconds: float) -> Task:
-        """Waits for the next finished task and returns it; the task stays pending until it is removed. 0: no limit.
+        """Waits for the next finished task and returns it; it stays pending until removed. A timeout of 0 is none.
 
         Raises:
             RuntimeError: No batch was done for `timeout_seconds`, the next one or another, as torch counts it; the
