@@ -72,7 +72,6 @@ class ChildPlan:
         held: The generators that it holds, if forked workers have the objects that they were found in.
         workers: The plan of the workers, which get counters and a cache of their own.
         make_cache: Opens the process's cache of decoded images.
-        max_batches: The most batches in flight.
         parent_pid: The process that the batches are for if it forks the workers; None: another process starts them.
     """
 
@@ -80,7 +79,6 @@ class ChildPlan:
     held: HeldGenerators | None
     workers: WorkerPlan
     make_cache: Callable[[], WorkerCache]
-    max_batches: int
     parent_pid: int | None
 
 
@@ -205,7 +203,7 @@ class _Process:
         self, plan: ChildPlan, number: int, socket: _native.MessageSocket, arena: SharedArena, is_ending: Any
     ) -> None:
         self._plan, self._number, self._socket, self._is_ending = plan, number, socket, is_ending
-        self._memory = SlotMemory(arena, CollateMemory(plan.max_batches))
+        self._memory = SlotMemory(arena, CollateMemory(plan.workers.max_batches))
         self._counters = WorkerCounters()
         self._last_key = -1
         self._has_begun = False

@@ -55,16 +55,10 @@ class ProcessMaker(WorkerMaker):
             held=HeldGenerators(code.roots, NAMES) if is_forked else None,
             workers=self._worker_plan(values),
             make_cache=self._make_cache,
-            max_batches=setup.max_batches,
             parent_pid=os.getpid() if is_forked else None,
         )
-        return ProcessGroup(
-            child,
-            context=self._context,
-            record=self._record,
-            pinning=setup.delivery.pinning(values.pins, values.pin_device),
-            in_order=setup.is_in_order,
-        )
+        pinning = setup.delivery.pinning(values.pins, values.pin_device)
+        return ProcessGroup(child, context=self._context, record=self._record, pinning=pinning)
 
 
 class AutoMaker(ProcessMaker):

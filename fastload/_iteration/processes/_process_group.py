@@ -50,17 +50,9 @@ class ProcessGroup(WorkerGroup):
         pinning: As of Delivery.pinning().
     """
 
-    def __init__(
-        self,
-        plan: ChildPlan,
-        *,
-        context: Any,
-        record: LoaderWorkers,
-        pinning: Pinning | None,
-        in_order: bool,
-    ) -> None:
+    def __init__(self, plan: ChildPlan, *, context: Any, record: LoaderWorkers, pinning: Pinning | None) -> None:
+        super().__init__(plan.workers)
         num_workers = plan.workers.num_workers
-        super().__init__(num_workers, plan.workers.order, in_order=in_order, max_batches=plan.max_batches)
         self._plan, self._record, self._pinning = plan, record, pinning
         self._context = context
         self._is_forked = context.get_start_method() == "fork"

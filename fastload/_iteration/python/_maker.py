@@ -60,12 +60,20 @@ class WorkerMaker(BatchMaker):
             plan = replace(plan, pin=pinning.pin, set_device=setter_of_current_device())
         # Several threads would draw from the generators that the user's objects hold.
         held = HeldGenerators(setup.code.roots, NAMES) if setup.num_threads == 1 else None
-        return ThreadGroup(plan, setup.code, held, in_order=setup.is_in_order, max_batches=setup.max_batches)
+        return ThreadGroup(plan, setup.code, held)
 
     def _worker_plan(self, values: TorchValues) -> WorkerPlan:
         setup = self._setup
-        resumed = resume_points(setup.resumed, setup.num_threads)
-        return WorkerPlan(self._fetch, setup.num_threads, values.base_seed, setup.is_ordered, resumed, DeviceOrder())
+        return WorkerPlan(
+            self._fetch,
+            num_workers=setup.num_threads,
+            base_seed=values.base_seed,
+            is_ordered=setup.is_ordered,
+            in_order=setup.is_in_order,
+            max_batches=setup.max_batches,
+            resume_point=resume_points(setup.resumed, setup.num_threads),
+            order=DeviceOrder(),
+        )
 
     def begin_epoch(self, start: EpochStart) -> None:
         setup, resumed = self._setup, start.resumed

@@ -39,10 +39,8 @@ class ThreadGroup(WorkerGroup):
     `held` are the generators that these objects hold; None: several workers draw from them.
     """
 
-    def __init__(
-        self, plan: WorkerPlan, code: UserCode, held: HeldGenerators | None, *, in_order: bool, max_batches: int
-    ) -> None:
-        super().__init__(plan.num_workers, plan.order, in_order=in_order, max_batches=max_batches)
+    def __init__(self, plan: WorkerPlan, code: UserCode, held: HeldGenerators | None) -> None:
+        super().__init__(plan)
         stop = StopSignal(plan.num_workers)
         self.end_calls = stop.end_calls
         self._stop = stop

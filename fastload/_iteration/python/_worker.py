@@ -62,7 +62,9 @@ class WorkerPlan:
         fetch: The way in which each worker makes batches.
         num_workers: At least 1.
         base_seed: The iteration's base seed.
-        is_in_order: Whether a batch depends on the batches that its worker made before.
+        is_ordered: Whether a batch depends on the batches that its worker made before.
+        in_order: torch's argument. False: the batch that is done first is the next one.
+        max_batches: The most batches in flight; without order, this number is shared among the workers.
         resume_point: The resume point of each worker; None: nothing is resumed.
         order: The order of work on a device.
         pin: Called with each batch; None: batches stay in pageable memory.
@@ -72,7 +74,9 @@ class WorkerPlan:
     fetch: FetchPlan
     num_workers: int
     base_seed: int
-    is_in_order: bool
+    is_ordered: bool
+    in_order: bool
+    max_batches: int
     resume_point: tuple[ResumePoint, ...] | None
     order: DeviceOrder
     pin: Callable[[Any], Any] | None = None
@@ -141,7 +145,7 @@ class Worker:
         self._is_group_ending = is_abandoned
         self._images = ImageTally()
         self._problem: WorkerFailure | None = None  # the reason why no batch can be made
-        self._draws = WorkerDraws(self.generators, code, held) if plan.is_in_order else None
+        self._draws = WorkerDraws(self.generators, code, held) if plan.is_ordered else None
         self._position: WorkerPosition | None = None
         self._state_error: StateError | None = None
 
