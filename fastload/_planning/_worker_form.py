@@ -45,7 +45,7 @@ class FormMemory:
     def __init__(self) -> None:
         self._last: WorkerForm | None = None
         self._asked = ""
-        self.why_threads: str | None = None  # processes were given up for good, as a clause
+        self.why_threads: str | None = None  # why processes were given up for good, as a clause
         self._has_warned = False
 
     def last(self, workers: str) -> WorkerForm | None:

@@ -89,7 +89,7 @@ def _from_descriptor(duplicate: Any, num_slots: int, slot_bytes: int, is_limited
 
 
 class SlotSpan(NamedTuple):
-    """A part of a batch in an arena, from `offset` of a slot on. `is_of_one`: see Part."""
+    """A part of a batch in an arena: `nbytes` from byte `offset` of its slot on. `is_of_one`: see Part."""
 
     slot: int
     offset: int
