@@ -98,10 +98,7 @@ class _HostBatch(PlacedBatch):
 class HostMemory(BatchMemory):
     """Fresh tensors on the host, to which the engine writes what the user gets.
 
-    Args:
-        engine: Engine whose pool has the pageable memory.
-        forms: Forms of the views; without tables.
-        pinned: Source of page-locked memory; None: batches are pageable.
+    They come from `pinned`, or from the engine's pool of pageable memory. The forms of the views have no tables.
     """
 
     def __init__(self, engine: _native.Engine, forms: Sequence[ViewForm], pinned: PinnedMemory | None) -> None:
@@ -146,8 +143,6 @@ class StagedMemory(BatchMemory):
     """Reused page-locked slots, and copies from them to a device. See Note [staging slots].
 
     Args:
-        device: Destination of the batches.
-        forms: Forms of the views.
         num_slots: Maximum number of batches in flight.
         prefetch: Number of these that may have memory on the device before they are requested.
         count: Adds to the loader's counters.

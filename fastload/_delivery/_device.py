@@ -27,13 +27,7 @@ from fastload._errors import DeviceError
 
 @dataclass(frozen=True)
 class BatchLayout:
-    """The layout of a batch of images.
-
-    Attributes:
-        height: rows of an image.
-        width: columns of an image.
-        dtype: type of the elements.
-    """
+    """The layout of a batch of images."""
 
     height: int
     width: int
@@ -53,10 +47,7 @@ class BatchLayout:
 def allocate(engine: _native.Engine, layout: BatchLayout, batch_size: int) -> torch.Tensor:
     """Returns uninitialised images [batch, 3, height, width] in the engine's pool of pageable memory.
 
-    The memory is not reused while a tensor on it exists.
-
-    Raises:
-        MemoryError: the system has no memory left.
+    The memory is not reused while a tensor on it exists. Raises MemoryError.
     """
     flat = torch.frombuffer(engine.allocate(batch_size * layout.sample_bytes), dtype=layout.dtype)
     if layout.memory_format is torch.channels_last:

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from fastload._delivery._device import Device, PinnedMemory, moved
 from fastload._delivery._thread_order import holders
+
+
+class Pinning(NamedTuple):
+    """How Python's batches come into page-locked memory. Worker threads keep it, so it must not refer to the iterator.
+
+    Attributes:
+        memory: The page-locked memory.
+        pin: Returns a batch with its tensors there. A tensor that is there already stays.
+    """
+
+    memory: PinnedMemory
+    pin: Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
@@ -34,6 +47,12 @@ class Delivery:
         """Returns the context in which batches are prepared on the device before hand-over."""
         return contextlib.nullcontext() if self.device is None else self.device.on_copy_stream()
 
+    def pinning(self, pins: bool, pin_device: str | None) -> Pinning | None:
+        """Returns how Python's batches are pinned, given torch's arguments; None: they stay in pageable memory."""
+        if self.device is not None:
+            return Pinning(self.pinned, self.pinned.pin_host_tensors)
+        return Pinning(self.pinned, functools.partial(self.pinned.pin, device=pin_device)) if pins else None
+
     def naming(self, batch: Any, number: int) -> contextlib.AbstractContextManager[Any]:
         """Returns a context that turns device failures into DeviceErrors; `number` counts the batches of an epoch."""
         if self.device is None:
@@ -43,8 +62,7 @@ class Delivery:
     def move(self, batch: Any, number: int) -> Any:
         """Queues the copies of `batch` to the device. Memory that only the copies need is kept until they end.
 
-        Raises:
-            DeviceError: A copy failed.
+        Raises DeviceError if a copy failed.
         """
         if self.device is None:
             return batch
@@ -68,8 +86,7 @@ class Delivery:
     def follow(self, batch: Any, number: int) -> None:
         """Makes later work on the caller's current stream wait for `batch`, as Note [device order] says.
 
-        Raises:
-            DeviceError: The device failed.
+        Raises DeviceError if the device failed.
         """
         if self.device is None:
             return

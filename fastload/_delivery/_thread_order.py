@@ -46,6 +46,10 @@ class DeviceOrder:
         self._device: int | None = None
         self._thread_state = _ThreadState()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles as an order that has not begun, for a worker process."""
+        return DeviceOrder, ()
+
     def begin(self) -> None:
         """Begins an epoch: the calling thread's device work so far comes before other threads' later work."""
         if self._api.is_initialized():

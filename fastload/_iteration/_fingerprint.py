@@ -29,16 +29,11 @@ LENIENT: Mapping[str, str] = {
 def fingerprint_of(plan: NativePlan, batch_sampler: Any, on_error: str) -> dict[str, Any]:
     """Returns the fingerprint of a native loader, in constant time for any number of samples.
 
-    Args:
-        plan: The plan of the loader's batches.
-        batch_sampler: The loader's batch sampler.
-        on_error: The treatment of bad samples, from describe_errors().
-
     Returns:
         "samples": their number; "paths": a digest of 64 evenly spaced (path, label) pairs; "batch_size": summed over
         all ranks of a ShardedSampler, None if the batch sampler has none; "drop_last"; "sampler": its kind and
         settings; "transform": the native steps with their numbers, a long text is cut and ends in a digest;
-        "on_error": the argument.
+        "on_error": the argument, from describe_errors().
     """
     return {
         "samples": len(plan.source),
@@ -50,11 +45,9 @@ def fingerprint_of(plan: NativePlan, batch_sampler: Any, on_error: str) -> dict[
 
 
 def fingerprint_of_loader(dataset: Any, index_sampler: Any, on_error: str) -> dict[str, Any]:
-    """Returns the fingerprint of a loader whose batches Python makes, so that files and transforms are not known.
+    """Returns the fields of fingerprint_of() that are known if Python makes the batches: no files and transforms.
 
-    Returns:
-        "samples": their number, None if the data set has no length; "batch_size", "drop_last", "sampler" and
-        "on_error" as of fingerprint_of().
+    "samples" is None if the data set has no length.
     """
     try:
         samples: int | None = len(dataset)

@@ -20,7 +20,6 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter, _DatasetKind
 
 from fastload import _native
 from fastload._errors import ForkedProcessError
-from fastload._iteration._late_epoch import LateEpoch
 from fastload._iteration._maker import BatchMaker, EpochStart, MadeBatch, Request, TorchValues
 from fastload._iteration._saved_state import SavedState
 from fastload._iteration._setup import LoaderSetup
@@ -33,7 +32,7 @@ from fastload._resume._generators import ProgramReplay
 from fastload.samplers._epoch_order import EpochOrder
 from fastload.samplers._index_array import BadIndicesError
 from fastload.samplers._own_batches import sequential_key
-from fastload.samplers._resting import known_length
+from fastload.samplers._resting import common_epoch, depends_on_epoch, known_length
 
 # The most states of a stateful sampler that are kept.
 _MOST_BATCHES = 2**20
@@ -45,10 +44,7 @@ class EpochIterator(_BaseDataLoaderIter, _native.Droppable):
     No interrupt loses a batch: Note [interrupts]. A batch waits in `_ready` until C code takes it out, as the last step
     of next(). An interrupt falls before that step, and the next call continues with what it finds.
 
-    Args:
-        loader: The loader, for torch's base class; it is not kept.
-        setup: The loader's arguments and what follows from them.
-        maker: Makes the batches; not started yet.
+    The loader is for torch's base class and not kept. The maker is not started yet.
     """
 
     __next__ = _native.next_when_ready
@@ -126,7 +122,12 @@ class EpochIterator(_BaseDataLoaderIter, _native.Droppable):
         self._epoch = setup.progress.epoch
         key = setup.random_key(int(self._base_seed), self._resets)
         self._key = key._replace(graph_seed=self._graph_seed if self._resets else None)
-        self._late = LateEpoch(setup, saved)
+        # While nothing was requested, set_epoch() may change the epoch: frameworks call it after the first iter().
+        self._may_change_epoch = (
+            not is_within
+            and not setup.is_of_stream
+            and depends_on_epoch(setup.index_sampler, is_seeded=setup.settings.is_seeded)
+        )
         self._is_over = False  # StopIteration was raised
         self._ready: list[Any] = []  # the batch that next() returns, once it is complete
         # Batches that have come, the oldest first. The source of the batch in `_ready` is the first until it is let go.
@@ -143,7 +144,7 @@ class EpochIterator(_BaseDataLoaderIter, _native.Droppable):
         self._begin_order(order, self._sampler_iter)
         resumed = None if saved is None else setup.resumed
         self._maker.begin_epoch(EpochStart(self._key, first, position - first, resumed))
-        if setup.num_workers > 0 and not self._late.is_open:
+        if setup.num_workers > 0 and not self._may_change_epoch:
             self._fill()
         self._pass_over(position - first)
 
@@ -155,8 +156,7 @@ class EpochIterator(_BaseDataLoaderIter, _native.Droppable):
         self._order = order
 
     def _begin_early(self) -> None:
-        """Begins the next epoch of a persistent iterator before it is asked for, if only the timing can show it: its
-        batches are known, and neither sampler nor transform draws.
+        """Begins the next epoch of a persistent iterator before it is asked for: its batches are known, nothing draws.
 
         The requested batches must not count as more of this epoch, and an interrupt or an error must not cost batches
         of the next epoch: unless everything succeeds, that epoch begins anew.
@@ -276,16 +276,13 @@ class EpochIterator(_BaseDataLoaderIter, _native.Droppable):
         if self._begun_key is not None:  # the batches in flight belong to the next epoch
             raise StopIteration
         self._follow_epoch()
-        self._late.is_open = False
+        self._may_change_epoch = False
         self._current = self._next_made()
         self._hand_over(self._current.batch)
         self._setup.raise_warnings()  # one that is an error costs no batch: the next call returns it
 
     def _hand_over(self, batch: Any) -> None:
-        """Applies device_transform to `batch`, which is on the device, and puts the result into `_ready`.
-
-        The user's function must not be called twice with a batch, so an error in it costs the batch.
-        """
+        """Puts the result of device_transform into `_ready`. An error in it costs the batch: it is not called twice."""
         given = iter([batch])
         try:
             self._delivery.hand_over(given, self._ready)
@@ -453,12 +450,19 @@ class EpochIterator(_BaseDataLoaderIter, _native.Droppable):
 
     def _follow_epoch(self) -> None:
         """Applies an epoch that was set after iter() if nothing was requested yet. May be repeated."""
-        if not self._late.is_open:
+        if not self._may_change_epoch:
             return
         self._order.look_again()
-        self._epoch = self._late.now(self, self._epoch)
-        if self._late.is_seeded:
-            self._key = self._key._replace(epoch=self._epoch)
+        setup, progress = self._setup, self._setup.progress
+        epoch, is_latest = self._epoch, progress.is_latest(self)
+        if is_latest and progress.asked_epoch is not None:
+            epoch = progress.asked_epoch
+        if setup.settings.is_seeded:
+            epoch = common_epoch(setup.index_sampler, epoch)
+            self._key = self._key._replace(epoch=epoch)
+        if is_latest and epoch != self._epoch:
+            progress.epoch = epoch + 1
+        self._epoch = epoch
 
     def _look_for_end(self) -> None:
         """Asks a stateful sampler for a batch after the last one, as next() will: its state then belongs to the next
@@ -535,8 +539,7 @@ class EpochIterator(_BaseDataLoaderIter, _native.Droppable):
         return not self._is_forked and self._maker.is_running
 
     def _shutdown_workers(self) -> None:
-        """Ends the workers. Subclasses of torch's loader that keep an iterator call it, because torch's iterators have
-        it."""
+        """Ends the workers. Subclasses of torch's loader call it on their iterator, as torch's iterators have it."""
         if not self._is_forked:
             self._maker.cancel()
 

@@ -72,14 +72,7 @@ class Request:
 
 
 class WorkerStates(NamedTuple):
-    """The workers' part of a saved state; see the attributes of SavedState with these names.
-
-    Attributes:
-        draws: The states of the native workers' generators, as text.
-        workers: The states of the workers that run Python.
-        replayed: Number of batches that were handed out and are asked for again.
-        next_worker: The worker whose turn it is, for a stream.
-    """
+    """The workers' part of a saved state; see the attributes of SavedState with these names."""
 
     draws: tuple[str, ...] | None = None
     workers: tuple[SavedWorker, ...] | None = None

@@ -49,12 +49,10 @@ class SavedState:
 
     Attributes:
         moment: See the note.
-        rng: The loader's `rng`, "torch" or "sample".
-        seed: The loader's seed.
+        rng, seed: The loader's arguments.
         epoch: The epoch that is resumed, or that comes next.
         position: Number of its batches that were handed out.
         num_yielded: The same; between epochs, the number of batches in the epoch that is over.
-        num_workers: The loader's number of workers.
         sampler: Position of the sampler.
         world: Rank and number of ranks.
         generator: State of the loader's generator, if it has one and the sampler's state does not include it.

@@ -6,7 +6,7 @@ import operator
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 from torch.utils.data import DataLoader, IterableDataset
@@ -63,12 +63,7 @@ class LoaderSettings:
 
 
 def _unpickled(values: dict[str, Any]) -> LoaderSettings:
-    values = {**values, "memory_format": getattr(torch, values["memory_format"])}
-    # Before they were removed, threads had copies of the user's objects, or asked the data set one at a time.
-    has_copies, is_thread_safe = values.pop("copy", False), values.pop("thread_safe", True)
-    if values["workers"] == "threads" and (has_copies or not is_thread_safe):
-        values["workers"] = "auto"
-    return LoaderSettings(**values)
+    return LoaderSettings(**{**values, "memory_format": getattr(torch, values["memory_format"])})
 
 
 def check_settings(settings: LoaderSettings, dataset: object) -> None:
@@ -119,36 +114,30 @@ def _check_count(name: str, value: object, most: int) -> None:
 
 def check_epoch(loader: DataLoader[Any], batches_per_worker: Any) -> None:
     """Raises for arguments that torch refuses only when an iterator is made, or accepts and runs on for hours."""
-    _check_workers_of_epoch(loader.num_workers, batches_per_worker, loader.timeout)
-    size: Any = loader.batch_size
-    # torch asks for each batch with a list of batch_size times None.
-    if isinstance(loader.dataset, IterableDataset) and size is not None and size > _MAX_STREAM_BATCH:
-        raise ValueError(
-            f"batch_size must be at most {_MAX_STREAM_BATCH} for an IterableDataset, got {size!r}; batch_size=None "
-            "yields single samples"
-        )
-
-
-def _check_workers_of_epoch(num_workers: Any, batches_per_worker: Any, timeout: Any) -> None:
+    num_workers, timeout, size = loader.num_workers, loader.timeout, cast(Any, loader.batch_size)
     if _whole("num_workers", num_workers) < 0:
         raise AssertionError(f"num_workers must not be negative, got {num_workers!r}")
     if num_workers > _MAX_THREADS:
         raise ValueError(
             f"num_workers must be at most {_MAX_THREADS}, got {num_workers!r}; 'auto' uses the available processors"
         )
-    if num_workers == 0:
-        if timeout != 0:
-            raise AssertionError(f"timeout needs num_workers > 0, got timeout={timeout!r} with num_workers=0")
-        return
-    if _whole("prefetch_factor", batches_per_worker) <= 0:
+    if num_workers == 0 and timeout != 0:
+        raise AssertionError(f"timeout needs num_workers > 0, got timeout={timeout!r} with num_workers=0")
+    if num_workers > 0 and _whole("prefetch_factor", batches_per_worker) <= 0:
         raise AssertionError(f"prefetch_factor must be positive if num_workers > 0, got {batches_per_worker!r}")
-    if batches_per_worker > _MAX_BATCHES // num_workers:
+    if num_workers > 0 and batches_per_worker > _MAX_BATCHES // num_workers:
         raise ValueError(
             f"prefetch_factor must be at most {_MAX_BATCHES // num_workers} with num_workers={num_workers}, got "
             f"{batches_per_worker!r}: num_workers times as many batches may be in memory at once"
         )
     if not timeout <= _MAX_SECONDS:  # also refuses NaN
         raise ValueError(f"timeout must be at most {_MAX_SECONDS} seconds, got {timeout!r}; 0 means no limit")
+    # torch asks for each batch with a list of batch_size times None.
+    if isinstance(loader.dataset, IterableDataset) and size is not None and size > _MAX_STREAM_BATCH:
+        raise ValueError(
+            f"batch_size must be at most {_MAX_STREAM_BATCH} for an IterableDataset, got {size!r}; batch_size=None "
+            "yields single samples"
+        )
 
 
 def _whole(name: str, value: Any) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,32 +11,30 @@ import torch
 from torch.utils.data import IterableDataset
 
 from fastload._delivery._hand_over import Delivery
+from fastload._iteration._fingerprint import fingerprint_of_loader
 from fastload._iteration._progress import Progress
-from fastload._iteration._saved_state import SavedState
+from fastload._iteration._saved_state import SavedState, Way
 from fastload._iteration._settings import LoaderSettings
 from fastload._planning._plan import LoaderPlan
 from fastload._process._waits import WaitHistogram
 from fastload._quarantine._quarantine import Quarantine
 from fastload._quarantine._substitutes import Candidates, describe_errors
+from fastload._resume._user_state import is_stateful
 from fastload._workers._random_stream import RandomKey
 from fastload._workers._user_code import UserCode
 
 
 @dataclass(frozen=True)
 class LoaderArguments:
-    """The arguments of a loader that decide the order and the draws of its batches.
+    """The arguments of a loader that decide the order and the draws of its batches: torch's, and these.
 
     Attributes:
         code: The user's data set, collate_fn and worker_init_fn.
         index_sampler: The batch sampler, or the sampler if the loader does not batch.
         is_batched: Whether the sampler gives lists of indices.
-        drop_last: torch's argument.
-        num_workers: torch's argument.
         num_threads: Number of workers that are used: a stream may use fewer than `num_workers`.
         batches_per_worker: torch's prefetch_factor.
         is_persistent: Whether the workers outlive an epoch.
-        is_in_order: torch's in_order.
-        generator: torch's argument.
         settings: fastload's own arguments.
         progress: The loader's current position, which all its iterators share.
     """
@@ -59,6 +58,16 @@ class LoaderArguments:
         return isinstance(self.code.dataset, IterableDataset)
 
     @property
+    def has_states(self) -> bool:
+        """Whether Python's samples may change the data set or its iterator, so that a state has to save them."""
+        return self.is_of_stream or is_stateful(self.code.dataset)
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether a batch made in Python depends on the batches that its worker made before."""
+        return self.settings.rng == "torch" or self.has_states
+
+    @property
     def max_batches(self) -> int:
         """The most batches in flight: as many as torch's workers may be ahead; one if the caller does the work."""
         return self.batches_per_worker * self.num_workers or 1
@@ -66,14 +75,10 @@ class LoaderArguments:
     def random_key(self, base_seed: int, resets: int) -> RandomKey:
         """Returns the seed and epoch of rng="sample" for the epoch that begins.
 
-        Args:
-            base_seed: torch's base seed, for loaders without a seed of their own.
-            resets: Number of epochs that the iterator had before.
+        A loader without a seed has torch's `base_seed`, and the number of epochs that the iterator had before.
         """
         seed = self.settings.seed
-        if seed is None:
-            return RandomKey(base_seed % 2**64, resets)
-        return RandomKey(seed, self.progress.epoch)
+        return RandomKey(base_seed % 2**64, resets) if seed is None else RandomKey(seed, self.progress.epoch)
 
 
 @dataclass(frozen=True)
@@ -109,3 +114,14 @@ class LoaderSetup(LoaderArguments):
     def errors(self) -> str:
         """The treatment of bad samples, for the fingerprint of states."""
         return describe_errors(self.settings.error_policy, self.candidates)
+
+    @property
+    def python_way(self) -> Way:
+        """The way in which Python makes batches: with samples that native code begins, or alone."""
+        return "python" if self.code.samples is None else "tail"
+
+    def python_fingerprint(self) -> Callable[[], dict[str, Any]]:
+        """Returns a function that makes the fingerprint for Python's batches, once, and does not keep the setup."""
+        return functools.cache(
+            functools.partial(fingerprint_of_loader, self.code.dataset, self.index_sampler, self.errors)
+        )

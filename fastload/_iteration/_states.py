@@ -26,13 +26,8 @@ def state_of_epoch(
 ) -> SavedState:
     """Returns a state of an epoch. Its arguments do not lead to Progress, which keeps what makes a state.
 
-    Args:
-        new_state: Returns the state, given the fields that the other arguments make.
-        sampler: The position of the sampler, or a function that returns it.
-        workers: Returns the workers' part of the state.
-        fingerprint: Returns the fingerprint of everything that the batches depend on.
-        generator: The loader's generator.
-        index_sampler: The loader's batch sampler or sampler.
+    `new_state` returns the state, given the fields that the other arguments make. `sampler` is the sampler's position,
+    or returns it.
     """
     position = sampler if isinstance(sampler, SavedSampler) else sampler()
     return new_state(

@@ -17,7 +17,6 @@ from fastload._iteration._saved_state import SavedState
 from fastload._iteration._states import order_from
 from fastload._iteration.native._report import SampleReport
 from fastload._loader._current import CurrentLoader, arguments_of
-from fastload._loader._iterators import native_plan_of
 from fastload._planning._plan import NativePlan
 from fastload._planning._verdicts import Mode
 from fastload._process._interrupts import append_result, is_interrupt
@@ -43,11 +42,9 @@ _SAVED = "; or pass state=, a state that state_dict() returned in that epoch"
 
 
 class AddressedBatches:
-    """Some batches of one epoch. Each iter() loads them again; several may run at once. len() is their number.
+    """Some batches of one epoch. Each iter() loads them again; several may run at once.
 
-    Args:
-        begin: Returns an iterator over them.
-        num_batches: Their number, including batches that fail.
+    len() is their number, including batches that fail.
     """
 
     def __init__(self, begin: Callable[[], Iterator[Any]], num_batches: int) -> None:
@@ -292,7 +289,7 @@ def _native_plan_of(now: CurrentLoader, what: str) -> NativePlan:
     plan = now.plan()
     if plan.mode is not Mode.NATIVE:
         raise ValueError(f"{what} cannot be made again: batches are not native; explain() says why, and what to change")
-    return native_plan_of(now, plan)
+    return now.native_plan(plan)
 
 
 def _sampler_of_epoch(now: CurrentLoader, epoch: int) -> Any:
@@ -387,8 +384,7 @@ def _detached_at(now: CurrentLoader, kind: Kind, state: dict[str, Any], **change
 def _checked_detached_at(now: CurrentLoader, kind: Kind, state: dict[str, Any]) -> tuple[Any, SavedState]:
     """Returns a detached loader at a state, and the state as it was read.
 
-    Raises:
-        ValueError: The batches are not native, or the sampler cannot give an epoch while another one runs.
+    Raises ValueError if batches are not native, or the sampler cannot give an epoch while another one runs.
     """
     _native_plan_of(now, "the epoch of a state")
     if kind_of(now.index_sampler) in ("stateful", "asked again") and sharded_of(now.index_sampler) is None:

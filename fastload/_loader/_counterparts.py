@@ -21,12 +21,8 @@ def fastload_counterpart(loader: TorchDataLoader[Any], rng: str | None = None, *
     """Makes fastload's DataLoader from the arguments of `loader`, without the device and steps of a fastload loader.
 
     torch's loader has no device and only whole epochs. Batches can be compared only if both have the same device and
-    the same position in the epoch.
-
-    Args:
-        loader: A loader of torch's or fastload's class.
-        rng: "torch": draw as torch's loader does, even if `loader` does not.
-        changes: Arguments that replace the loader's.
+    the same position in the epoch. With rng="torch" it draws as torch's loader does, even if `loader` does not;
+    `changes` replace arguments of the loader.
     """
     arguments = arguments_of(loader)
     if isinstance(loader, DataLoader):

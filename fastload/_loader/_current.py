@@ -8,7 +8,7 @@ from typing import Any
 
 from torch.utils.data import IterableDataset
 
-from fastload._decode_cache._cache import for_loader
+from fastload._decode_cache._cache import for_loader, is_of_pixels
 from fastload._decode_cache._loader_cache import CacheSetting
 from fastload._delivery._device import open_device
 from fastload._delivery._hand_over import Delivery
@@ -19,7 +19,7 @@ from fastload._iteration._settings import LoaderSettings
 from fastload._iteration._setup import LoaderArguments, LoaderSetup
 from fastload._iteration.processes._process_group import start_method_of
 from fastload._loader._state import LoaderState
-from fastload._planning._plan import LoaderPlan, guarded, plan_loader
+from fastload._planning._plan import LoaderPlan, NativePlan, guarded, plan_loader
 from fastload._planning._worker_form import WorkerForm, choose_form
 from fastload._process._config import TorchDataLoader, torch_loader_has
 from fastload._process._distributed import rank_and_world_size
@@ -101,6 +101,12 @@ class CurrentLoader:
         if self.settings.on_error != "raise":
             plan = guarded(plan, self.settings.on_error)
         return plan
+
+    def native_plan(self, plan: LoaderPlan) -> NativePlan:
+        """Returns the engine's part of `plan`, in which batches are native."""
+        is_on_device = self.delivery().device is not None
+        keeps_pixels = is_of_pixels(self.cache_setting(plan))
+        return plan.native(self.settings.memory_format, is_converted_later=is_on_device, keeps_pixels=keeps_pixels)
 
     def form(self, plan: LoaderPlan) -> WorkerForm:
         """Returns the form of the workers with `plan`: Note [the form of workers]."""

@@ -192,10 +192,7 @@ def _native_work(plan: LoaderPlan) -> str:
 def describe(loader: TorchDataLoader[Any], settings: LoaderSettings | None, last_form: WorkerForm | None = None) -> str:
     """Describes a loader in one line, from its attributes only: it plans nothing and calls no user code.
 
-    Args:
-        loader: A loader of fastload's or torch's class.
-        settings: The settings of fastload's loader; None for torch's.
-        last_form: The form of the workers in its last iteration; None before the first, which plans.
+    torch's loaders have no settings, and a loader has no `last_form` of its workers before its first iteration.
     """
     number = loader.num_workers
     if settings is None:

@@ -23,10 +23,9 @@ from fastload._iteration.python._caller_maker import CallerMaker
 from fastload._iteration.python._fetcher import FetchPlan
 from fastload._iteration.python._maker import WorkerMaker
 from fastload._iteration.python._native_samples import NativeSamples
-from fastload._iteration.python._python_plan import PythonPlan
 from fastload._loader._current import CurrentLoader
 from fastload._loader._explanation import explain_loader
-from fastload._loader._resuming import checked_resume_point, requirements_of
+from fastload._loader._resuming import checked_resume_point
 from fastload._pillow import _pillow
 from fastload._planning._plan import LoaderPlan, NativePlan
 from fastload._planning._verdicts import Mode
@@ -45,9 +44,7 @@ def new_iterator(now: CurrentLoader) -> EpochIterator:
     plan = now.plan()
     _check_plan(now, plan)
     now.kept.forms.begin(now.form(plan), settings.workers)
-    make_requirements = functools.partial(requirements_of, now, plan, functools.partial(native_plan_of, now))
-    saved = checked_resume_point(now.kept.progress.resumed, make_requirements, now.arguments.num_threads)
-    setup = now.setup(plan, saved)
+    setup = now.setup(plan, checked_resume_point(now, plan))
     if plan.mode is Mode.NATIVE:
         return _native_iterator(now, replace(setup, index_sampler=loader.batch_sampler))
     return python_iterator(now, setup, begins_natively=plan.mode is Mode.PARTLY_NATIVE)
@@ -72,9 +69,7 @@ def native_plan_of(now: CurrentLoader, plan: LoaderPlan) -> NativePlan:
     if plan.mode is not Mode.NATIVE:
         why = explain_loader(now, plan)
         raise RuntimeError(f"the sampler has changed the dataset, so that batches are no longer native:\n{why}")
-    is_on_device = now.delivery().device is not None
-    keeps_pixels = is_of_pixels(now.cache_setting(plan))
-    return plan.native(now.settings.memory_format, is_converted_later=is_on_device, keeps_pixels=keeps_pixels)
+    return now.native_plan(plan)
 
 
 def _native_iterator(now: CurrentLoader, setup: LoaderSetup) -> EpochIterator:
@@ -156,10 +151,10 @@ def python_iterator(now: CurrentLoader, setup: LoaderSetup, *, begins_natively: 
     # Without workers, the calling thread decodes as the rest of the program does, without the cache.
     has_cache = (begins_natively or setup.num_workers > 0) and not form.is_of_processes
     cache = open_cache() if has_cache else None
-    code, naming = setup.code, SampleNaming()
+    naming = SampleNaming()
     if begins_natively:
         samples, naming = _native_samples(now, setup, cache)
-        code = code._replace(samples=samples)
+        setup = replace(setup, code=setup.code._replace(samples=samples))
     policy = setup.settings.error_policy
     fetch = FetchPlan(
         is_batched=setup.is_batched,
@@ -171,21 +166,20 @@ def python_iterator(now: CurrentLoader, setup: LoaderSetup, *, begins_natively: 
         native_images=setup.settings.native_images,
         cache=cache,
     )
-    plan = PythonPlan(setup, code, fetch)
     record = now.kept.workers
     maker: BatchMaker
     if setup.num_workers == 0:
-        maker = CallerMaker(plan, record)
+        maker = CallerMaker(setup, fetch, record)
     elif form.is_of_processes:
         torch.utils.data.DataLoader.check_worker_number_rationality(now.loader)  # torch warns at construction and here
         context, forms = now.loader.multiprocessing_context, now.kept.forms
         make_cache = record.caches.opener(cache_setting, _num_images(now))
-        if setup.settings.workers == "auto" and not is_data_pipe(code.dataset):
-            maker = AutoMaker(plan, record, context, make_cache, open_cache=open_cache, forms=forms)
+        if setup.settings.workers == "auto" and not is_data_pipe(setup.code.dataset):
+            maker = AutoMaker(setup, fetch, record, context, make_cache, open_cache, forms)
         else:
-            maker = ProcessMaker(plan, record, context, make_cache)
+            maker = ProcessMaker(setup, fetch, record, context, make_cache)
     else:
-        maker = WorkerMaker(plan, record)
+        maker = WorkerMaker(setup, fetch, record)
     return EpochIterator(now.loader, setup, maker)
 
 

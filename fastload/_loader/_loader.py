@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import functools
 import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -24,7 +23,7 @@ from fastload._iteration.native._report import SampleReport
 from fastload._loader._addresses import AddressedBatches, batches_at, sample_at
 from fastload._loader._current import CurrentLoader
 from fastload._loader._explanation import Explanation, describe, explain_loader
-from fastload._loader._iterators import native_plan_of, new_iterator
+from fastload._loader._iterators import new_iterator
 from fastload._loader._removed_arguments import refuses_removed
 from fastload._loader._resuming import (
     follow_sampler,
@@ -426,7 +425,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
         """
         with self._fastload.turn():
             now = CurrentLoader(self)
-            load_state(now, state, functools.partial(native_plan_of, now), strict=strict)
+            load_state(now, state, strict=strict)
             self._iterator = None
 
     def at(

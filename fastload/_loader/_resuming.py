@@ -25,7 +25,7 @@ from fastload._loader._saved_checks import (
     checked_against,
     copied,
 )
-from fastload._planning._plan import LoaderPlan, NativePlan
+from fastload._planning._plan import LoaderPlan
 from fastload._planning._verdicts import Mode
 from fastload._planning._worker_form import WorkerForm
 from fastload._process._distributed import rank_and_world_size
@@ -34,6 +34,7 @@ from fastload._resume._user_state import is_stateful
 from fastload._workers._places import HeldGenerators
 from fastload._workers._user_code import NAMES
 from fastload.samplers._resting import (
+    common_epoch,
     epoch_holder,
     load_own_state,
     loaded_at_rest,
@@ -138,10 +139,8 @@ def _not_begun_dict(now: CurrentLoader) -> dict[str, Any]:
     return state
 
 
-def load_state(
-    now: CurrentLoader, state: Any, make_native: Callable[[LoaderPlan], NativePlan], *, strict: bool
-) -> None:
-    """Implements DataLoader.load_state_dict(); `make_native` returns the engine's part of a plan."""
+def load_state(now: CurrentLoader, state: Any, *, strict: bool) -> None:
+    """Implements DataLoader.load_state_dict()."""
     _check_kind(now)
     progress, arguments = now.kept.progress, now.arguments
     if type(state) is dict and not state:
@@ -159,7 +158,7 @@ def load_state(
             "pass generator= a torch.Generator",
         )
     if saved.fingerprint is not None:
-        requirements = requirements_of(now, now.plan(), make_native)
+        requirements = _requirements_of(now, now.plan())
         saved = checked_against(requirements, saved, arguments, strict=strict)
         _warn_of_program_draws(now, requirements, saved)
     _end_iteration(progress)
@@ -219,12 +218,11 @@ def prepare_iteration(arguments: LoaderArguments) -> None:
 def follow_sampler(arguments: LoaderArguments) -> None:
     """Gives a seeded loader and its sampler the same epoch, the later of the two, at the start of an iteration."""
     progress, sampler = arguments.progress, epoch_holder(arguments.index_sampler)
-    if sampler is None or not arguments.settings.is_seeded:
+    if not arguments.settings.is_seeded:
         return
-    is_ours = isinstance(sampler, SeededShuffle)
     if progress.resumed is None:
-        progress.epoch = max(progress.epoch, sampler.asked_epoch if is_ours else sampler.epoch)
-    if is_ours:
+        progress.epoch = common_epoch(arguments.index_sampler, progress.epoch)
+    elif isinstance(sampler, SeededShuffle):
         sampler.begin_epoch(progress.epoch)
 
 
@@ -238,31 +236,26 @@ def _follow_epoch(progress: Progress, saved: SavedState) -> None:
         progress.epoch = saved.epoch
 
 
-def checked_resume_point(
-    saved: SavedState | None, make_requirements: Callable[[], ResumeRequirements], num_threads: int
-) -> SavedState | None:
+def checked_resume_point(now: CurrentLoader, plan: LoaderPlan) -> SavedState | None:
     """Returns the resume point of an iteration. Raises StateError if the loader cannot resume there."""
+    saved = now.kept.progress.resumed
     if saved is not None and saved.fingerprint is not None:
-        requirements = make_requirements()
+        requirements = _requirements_of(now, plan)
         check_way(requirements, saved)
-        check_num_workers(requirements, saved, num_threads)
+        check_num_workers(requirements, saved, now.arguments.num_threads)
     return saved
 
 
-def requirements_of(
-    now: CurrentLoader, plan: LoaderPlan, make_native: Callable[[LoaderPlan], NativePlan]
-) -> ResumeRequirements:
-    """Returns what a state must fit to be resumed. Raises StateError if epochs of this loader have no states."""
+def _requirements_of(now: CurrentLoader, plan: LoaderPlan) -> ResumeRequirements:
+    """Returns what a state must fit to be resumed."""
     errors = describe_errors(now.settings.error_policy, now.candidates)
     if plan.mode is Mode.NATIVE:
-        native = make_native(plan)
+        native = now.native_plan(plan)
         fingerprint = fingerprint_of(native, now.index_sampler, errors)
         return ResumeRequirements("native", fingerprint, native.has_ordered_draws)
     fingerprint = fingerprint_of_loader(now.loader.dataset, now.index_sampler, errors)
     way: Way = "tail" if plan.mode is Mode.PARTLY_NATIVE else "python"
-    is_of_stream = now.arguments.is_of_stream
-    has_states = is_of_stream or is_stateful(now.loader.dataset)
-    return ResumeRequirements(way, fingerprint, now.settings.rng == "torch" or has_states, is_of_stream)
+    return ResumeRequirements(way, fingerprint, now.arguments.is_ordered, now.arguments.is_of_stream)
 
 
 def state_rows(now: CurrentLoader, mode: Mode, form: WorkerForm) -> list[str]:

@@ -103,18 +103,13 @@ def checked_against(
 
 def _check_kind(requirements: ResumeRequirements, saved: SavedState) -> None:
     """Raises StateError if only one of the two is for a stream."""
-    if requirements.is_of_stream and saved.next_worker is None:
-        raise StateError(
-            "fastload.next_worker",
-            "is missing: the state is from a data set with __getitem__, and this loader's is an IterableDataset",
-            "take the data set that the loader had when the state was saved",
-        )
-    if not requirements.is_of_stream and saved.next_worker is not None:
-        raise StateError(
-            "fastload.next_worker",
-            "is from a stream, and this loader's data set is not an IterableDataset",
-            "take the data set that the loader had when the state was saved",
-        )
+    if requirements.is_of_stream == (saved.next_worker is not None):
+        return
+    problem = "is from a stream, and this loader's data set is not an IterableDataset"
+    if requirements.is_of_stream:
+        problem = "is missing: the state is from a data set with __getitem__, and this loader's is an IterableDataset"
+    next_step = "take the data set that the loader had when the state was saved"
+    raise StateError("fastload.next_worker", problem, next_step)
 
 
 def _next_step(name: str) -> str:
@@ -133,16 +128,16 @@ def _with_batch_size(saved: SavedState, theirs: Any, ours: Any, *, is_elastic: b
             f"the batches of {theirs} that were handed out have to be made again, got {ours}",
             f"take batch_size={theirs}",
         )
-    if is_elastic and type(theirs) is int:  # the sampler's own state counts samples, so a partial batch is no problem
-        position = saved.position * theirs // ours
-        return replace(saved, position=position, num_yielded=position).without_draws()
-    if type(theirs) is not int or type(ours) is not int or ours < 1 or saved.position * theirs % ours:
+    # If the sampler's own state counts samples, a partial batch is no problem.
+    is_counted = is_elastic and type(theirs) is int
+    is_whole = type(theirs) is int and type(ours) is int and ours >= 1 and saved.position * theirs % ours == 0
+    if not is_counted and not is_whole:
         raise StateError(
             "fastload.fingerprint.batch_size",
             f"{saved.position} batches of {theirs} were handed out, which is not a whole number of batches of {ours}",
             "use a batch_size that divides the number of samples, or start the epoch again",
         )
-    if saved.sampler.kind not in ("fixed", "random"):
+    if not is_counted and saved.sampler.kind not in ("fixed", "random"):
         raise StateError(
             "fastload.fingerprint.batch_size",
             f"a sampler of kind {saved.sampler.kind!r} resumes only with batches of {theirs}, got {ours}",
@@ -163,14 +158,14 @@ def _with_draws(
             raise StateError("fastload.workers", "is missing, and a stream resumes from it")
         return saved
     rank, size = rank_and_world_size()
-    if saved.has_draws and saved.world[1] != size and strict:
-        raise StateError(
-            "fastload.world",
-            f"is for {saved.world[1]} ranks, and there are {size}: with rng='torch' random transforms then draw other "
-            "numbers",
-            "pass strict=False to draw new numbers from here on; states of rng='sample' fit any number of ranks",
-        )
     if saved.has_draws and saved.world[1] != size:
+        if strict:
+            raise StateError(
+                "fastload.world",
+                f"is for {saved.world[1]} ranks, and there are {size}: with rng='torch' random transforms then draw "
+                "other numbers",
+                "pass strict=False to draw new numbers from here on; states of rng='sample' fit any number of ranks",
+            )
         _warn_of_new_draws(f"the state is for {saved.world[1]} ranks, and there are {size}")
         return saved.without_draws()
     if saved.has_draws and saved.world[0] != rank:

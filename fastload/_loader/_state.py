@@ -36,14 +36,10 @@ class LoaderState:
     Attributes:
         settings: The settings as given.
         source: The data set's compact form.
-        workers: The record of iterations in workers, threads or processes.
-        forms: The forms of the workers.
         device, opened: The device that was opened last, and the value of `device` that it was opened for.
         pinned: Memory of batches that stay on the host.
         staged: Memory of batches that go to a device.
         waits: How long next() waited for each batch.
-        quarantine: The bad samples, if they are replaced or skipped.
-        cache: Data kept from decoded images.
         progress: The position of the last iteration, and a state that was loaded for the next one.
         state_at_rest: Epoch and ranks, and code that makes the state for them before the first iteration.
     """

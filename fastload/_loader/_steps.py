@@ -13,11 +13,8 @@ from fastload._process._interrupts import append_result
 class StepsIterator:
     """Gives `num_steps` batches of a loader: part of an epoch, or an epoch and the ones that follow.
 
-    An interrupt loses no batch: Note [interrupts]. A batch that raises an error is not counted.
-
-    Args:
-        begin: Starts an epoch. It is called at once, and again each time an epoch ends too early.
-        num_steps: The number of batches.
+    An interrupt loses no batch: Note [interrupts]. A batch that raises an error is not counted. `begin` starts an
+    epoch; it is called at once, and again each time an epoch ends too early.
     """
 
     __next__ = _native.next_when_ready

@@ -145,11 +145,7 @@ class LoaderPlan:
         return None
 
     def kept_first_steps(self) -> _native.FirstSteps:
-        """Returns the steps applied to each image before its pixels are kept.
-
-        Raises:
-            NoFirstStepsError: No image after first steps can be kept.
-        """
+        """Returns the steps applied to each image before its pixels are kept. Raises NoFirstStepsError."""
         return _first_steps(self._steps_before_pixels())
 
     def _steps_before_pixels(self) -> tuple[PlacedStep, ...]:
@@ -160,9 +156,6 @@ class LoaderPlan:
 
     def native_part(self, *, keeps_pixels: bool = False) -> NativePartPlan:
         """Returns the plan for samples that native code begins and Python ends; Python calls a MultiView as it is.
-
-        Args:
-            keeps_pixels: As for native().
 
         Raises:
             NoFirstStepsError: As native().

@@ -40,16 +40,12 @@ class WorkerForm(NamedTuple):
 
 
 class FormMemory:
-    """Everything that a loader remembers of the forms of its workers.
-
-    Attributes:
-        why_threads: Why processes were given up for good, as a clause.
-    """
+    """Everything that a loader remembers of the forms of its workers."""
 
     def __init__(self) -> None:
         self._last: WorkerForm | None = None
         self._asked = ""
-        self.why_threads: str | None = None
+        self.why_threads: str | None = None  # why processes were given up for good, as a clause
         self._has_warned = False
 
     def last(self, workers: str) -> WorkerForm | None:
@@ -57,12 +53,7 @@ class FormMemory:
         return self._last if workers == self._asked else None
 
     def begin(self, form: WorkerForm, workers: str) -> None:
-        """Notes the form of the iteration that begins. Warns, once, if no process can be started.
-
-        Args:
-            form: The form.
-            workers: The loader's argument.
-        """
+        """Notes the form of the iteration that begins. Warns, once, if no process can be started."""
         self._last, self._asked = form, workers
         if form.is_forced:
             self._warn(f"{form.reason}, so threads run the data set's Python code")
@@ -97,13 +88,7 @@ def choose_form(
 ) -> WorkerForm:
     """Chooses the form of a loader's workers: Note [the form of workers].
 
-    Args:
-        plan: How the batches are made.
-        workers: The loader's argument.
-        num_workers: torch's argument.
-        worker_method: torch's argument.
-        is_data_pipe: Whether the data set is one.
-        find_gpu: Returns why processes cannot use the GPU that the user's Python works on, as a clause, or None.
+    `find_gpu` returns why processes cannot use the GPU that the user's Python works on, as a clause, or None.
     """
     if num_workers == 0:
         return WorkerForm("caller")

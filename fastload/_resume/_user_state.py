@@ -17,7 +17,6 @@ class UserState:
     Attributes:
         dataset: Result of the data set's state_dict(); None if it has no such method, or is its own iterator.
         iterator: Result of the state_dict() of a stream's iterator; None if it has no such method.
-        has_ended: Whether a stream has given all its samples.
         problem: The error, if a state was requested and could not be read.
     """
 
@@ -50,8 +49,7 @@ def optional_attribute(thing: Any, name: str) -> Any:
 def asked(thing: Any, field: str) -> Any:
     """Returns a copy of the state of `thing`, which later changes to `thing` do not affect; None if not stateful.
 
-    Raises:
-        StateError: Its state_dict() has raised, or its result cannot be copied.
+    Raises StateError if its state_dict() has raised, or its result cannot be copied.
     """
     if not is_stateful(thing):
         return None
@@ -66,8 +64,7 @@ def asked(thing: Any, field: str) -> Any:
 def loaded(thing: Any, state: Any, field: str) -> None:
     """Loads a copy of `state` into `thing`, or nothing if it is None.
 
-    Raises:
-        StateError: `thing` is not stateful, or its load_state_dict() has raised.
+    Raises StateError if `thing` is not stateful, or its load_state_dict() has raised.
     """
     if state is None:
         return

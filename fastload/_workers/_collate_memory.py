@@ -20,11 +20,7 @@ _LARGEST_THRESHOLD = 31 << 20
 
 
 class CollateMemory:
-    """The memory of one iteration's batches. Thread-safe.
-
-    Args:
-        max_batches: The largest number of batches in flight.
-    """
+    """The memory of one iteration's batches, of which `max_batches` are in flight. Thread-safe."""
 
     def __init__(self, max_batches: int) -> None:
         self._max_free = max_batches + 2  # one at the consumer and one being freed

@@ -14,12 +14,7 @@ from fastload._workers import _exchanges, _seeding, _torch_draws
 class WorkerGenerators(_native.ThreadGenerators):
     """The three generators of one worker, seeded as the installed torch seeds them in its worker process.
 
-    Args:
-        base_seed: The base seed of torch's iterator.
-        worker_id: The worker's number, from 0.
-
     Attributes:
-        worker_id: The worker's number.
         worker_seed: The seed of the worker's generators.
         random: A random.Random.
         numpy: A numpy.random.RandomState whose bit generator has the class of the process's.
@@ -37,10 +32,9 @@ class WorkerGenerators(_native.ThreadGenerators):
         )
 
     def seed(self, seed: int) -> None:
-        """Seeds all three in place, in 10 us. Call it in the thread that draws from them.
+        """Seeds all three in place, in 10 us, with a seed in [0, 2**64). Call it in the thread that draws from them.
 
-        Args:
-            seed: In [0, 2**64). NumPy's takes 32 bits of it, since all 64 would take twice as long.
+        NumPy's takes 32 bits of it, since all 64 would take twice as long.
         """
         self.random.seed(seed)
         _seeding.seed_numpy(self.numpy, (seed ^ seed >> 32) & 0xFFFFFFFF)
@@ -73,8 +67,7 @@ class drawing(AbstractContextManager[None]):
     """A context in which torch's functions, called in this thread without a generator, draw from a generator of its
     own: Note [how torch draws here]. `exchanged()` must be held. May be entered again inside itself.
 
-    Args:
-        take_generator: Called at each draw; returns the CPU generator that only this thread uses then.
+    `take_generator`, called at each draw, returns the CPU generator that only this thread uses then.
     """
 
     def __init__(self, take_generator: _torch_draws.TakeGenerator) -> None:

@@ -21,10 +21,6 @@ def gpu_object(roots: tuple[Any, ...], names: tuple[str, ...]) -> str | None:
     """Returns what was found and where, as a clause: "dataset.mean is a Tensor on cuda:0"; None if nothing was.
 
     Calls no method of the user's, and does not ask CUDA whether there is a GPU: forked processes could not use it then.
-
-    Args:
-        roots: The user's objects.
-        names: Their names.
     """
     has_cuda = torch.backends.cuda.is_built()  # type: ignore[no-untyped-call]
     if not has_cuda and not any(package in sys.modules for package in _PACKAGES):

@@ -37,11 +37,7 @@ class UnknownDrawsError(Exception):
 
 @functools.cache
 def uniform_rule() -> _native.UniformRule:
-    """Returns how ``uniform_`` of this torch rounds; checks the other draws, too.
-
-    Raises:
-        UnknownDrawsError: torch turns the generator's words into numbers in another way than native code.
-    """
+    """Returns how ``uniform_`` of this torch rounds; checks the other draws, too. Raises UnknownDrawsError."""
     is_fused, excludes_to = _found_rule()
     return _native.UniformRule(is_fused=is_fused, excludes_to=excludes_to)
 
@@ -128,11 +124,7 @@ def with_torch_exp(steps: Iterable[tuple[int, _native.Step]]) -> list[tuple[int,
 
 
 class GeneratorDraws:
-    """Native draws that continue a generator of torch. Not thread-safe.
-
-    Raises:
-        UnknownDrawsError: The installed torch draws in a way that native code does not know.
-    """
+    """Native draws that continue a generator of torch. Not thread-safe. Raises UnknownDrawsError when made."""
 
     def __init__(self) -> None:
         self._draws = _native.TorchDraws(0, uniform_rule())

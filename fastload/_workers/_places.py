@@ -22,17 +22,11 @@ _GENERATORS = (random.Random, torch.Generator, np.random.Generator, np.random.Ra
 
 @dataclass
 class _Place:
-    """A place in the worker's objects that holds a generator.
+    """A place in the worker's objects that holds a generator."""
 
-    Attributes:
-        generator: The generator last found there.
-        namespace: The attributes of the instance that holds it; None where it is held in another way.
-        name: Its key in `namespace`.
-    """
-
-    generator: Any
-    namespace: dict[str, Any] | None
-    name: str
+    generator: Any  # last found there
+    namespace: dict[str, Any] | None  # the attributes of the instance that holds it; None: it is held in another way
+    name: str  # its key there
 
 
 class HeldGenerators:
@@ -103,8 +97,7 @@ class HeldGenerators:
     def restore(self, states: Mapping[str, Any], field: str) -> None:
         """Sets the generators to `states`. One that is not there yet is made and put where it was.
 
-        Raises:
-            StateError: No object of the worker holds a generator of this kind at a path, which is named below `field`.
+        Raises StateError, which names the path below `field`, if no object holds a generator of this kind there.
         """
         for path, state in states.items():
             place = self._places.get(path)

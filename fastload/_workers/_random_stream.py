@@ -51,8 +51,7 @@ class SampleNaming(NamedTuple):
 class RandomStream:
     """The draws of one thread, made sample after sample as torch makes them. Not thread-safe.
 
-    Args:
-        generators: The worker's generators; None: the calling thread draws as it does outside.
+    Without a worker's generators the calling thread draws as it does outside.
     """
 
     # Whether each sample's draws start anew, so that the stream must be told of each sample.
@@ -78,13 +77,8 @@ class RandomStream:
 class SampleStream(RandomStream):
     """Draws that depend only on (seed, epoch, sample), and on the draw's number if a sample may come more than once.
 
-    Native code draws from the counter of the worker's generators. The generators that Python draws from are seeded for
-    each sample, and for each batch when it is collated.
-
-    Args:
-        naming: The names by which draws know the samples.
-        generators: The worker's generators.
-        held: The generators that its objects hold.
+    Native code draws from the counter of the worker's generators. The generators that Python draws from, the worker's
+    and those that its objects hold, are seeded for each sample, and for each batch when it is collated.
     """
 
     begins_with_sample = True

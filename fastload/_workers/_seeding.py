@@ -48,12 +48,9 @@ def is_seedable(generator: Any) -> bool:
 
 
 def seed_held(generator: Any, seed: int, number: int) -> None:
-    """Seeds `generator` in place; rng="sample" does it for each sample.
+    """Seeds in place a generator that is_seedable() accepts; rng="sample" does it with the seed of each sample.
 
-    Args:
-        generator: A random.Random, torch.Generator, or a generator or bit generator of NumPy.
-        seed: The sample's seed, in [0, 2**64).
-        number: The generator's index among all that the worker's objects hold.
+    `seed` is in [0, 2**64), and `number` is the generator's index among all that the worker's objects hold.
     """
     seed = (seed + _STEP * (number + 1)) % 2**64
     if isinstance(generator, random.Random):

@@ -14,10 +14,9 @@ class UserCode(NamedTuple):
     """The user's objects that workers call.
 
     Attributes:
-        dataset: Asked for samples.
         collate_fn: Called with the list of samples, or with one sample if there are no batches.
         init_fn: worker_init_fn.
-        samples: Asked for samples instead of the data set; None: the data set makes them. A NativeSamples.
+        samples: A NativeSamples that is asked for samples instead of the data set, or None.
     """
 
     dataset: Any

@@ -16,7 +16,7 @@ from fastload._resume._generators import fits, is_held, set_state, state_of
 from fastload.samplers._draw_numbers import NumberedBatches
 from fastload.samplers._own_batches import draws_order, own_batches
 from fastload.samplers._saved_sampler import Kind, SavedSampler
-from fastload.samplers._seeded_shuffle import sharded_in
+from fastload.samplers._seeded_shuffle import SeededShuffle, sharded_in
 from fastload.samplers._sharded_sampler import ShardedSampler
 
 # Types whose iterators give the same items each time, and draw nothing.
@@ -79,6 +79,21 @@ def epoch_holder(batch_sampler: Any) -> Any:
         if hasattr(part, "set_epoch") and type(getattr(part, "epoch", None)) is int and part.epoch >= 0:
             return part
     return None
+
+
+def depends_on_epoch(batch_sampler: Any, *, is_seeded: bool) -> bool:
+    """Returns whether the batches depend on the epoch's number; `is_seeded`: random transforms depend on it."""
+    return sharded_of(batch_sampler) is not None or (is_seeded and kind_of(batch_sampler) in ("fixed", "distributed"))
+
+
+def common_epoch(batch_sampler: Any, epoch: int) -> int:
+    """Returns the later epoch of a seeded loader's and its sampler's. A SeededShuffle gets it."""
+    sampler = epoch_holder(batch_sampler)
+    if isinstance(sampler, SeededShuffle):
+        epoch = max(epoch, sampler.asked_epoch)
+        sampler.begin_epoch(epoch)
+        return epoch
+    return epoch if sampler is None else max(epoch, sampler.epoch)
 
 
 def _generators(batch_sampler: Any) -> dict[str, Any]:

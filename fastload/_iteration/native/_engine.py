@@ -40,11 +40,7 @@ class LoaderEngine:
     Iterators hold it, so that the engine of a loader made in the head of a for statement lives as long as its iterator.
     When nothing holds it any more, its threads are signalled, but not waited for.
 
-    Attributes:
-        iterators: The iterators that hold it.
-
-    Raises:
-        RuntimeError: The system refuses a thread.
+    Raises RuntimeError if the system refuses a thread.
     """
 
     def __init__(self, settings: EngineSettings) -> None:

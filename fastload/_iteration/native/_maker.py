@@ -20,7 +20,6 @@ from fastload._iteration._fingerprint import fingerprint_of
 from fastload._iteration._maker import BatchMaker, EpochStart, MadeBatch, Request, TorchValues, WorkerStates
 from fastload._iteration._saved_state import SavedState
 from fastload._iteration._setup import LoaderSetup
-from fastload._iteration.native._draws import draws_before, program_draws, worker_draws
 from fastload._iteration.native._engine import LoaderEngine
 from fastload._iteration.native._pending_batch import PendingBatch, find_files
 from fastload._iteration.native._repairs import BatchRepairs
@@ -33,6 +32,7 @@ from fastload._process._interrupts import append_result
 from fastload._quarantine._failure import Account
 from fastload._quarantine._guard import pause_before
 from fastload._quarantine._repair import Unrepairable
+from fastload._workers._native_draws import saved_draws, uniform_rule
 from fastload._workers._random_stream import RandomKey
 from fastload.sources._lowering import LoweredSource
 
@@ -46,7 +46,6 @@ class NativeMaker(BatchMaker):
     For a MultiView: [[images of the first view, ...], labels].
 
     Args:
-        setup: The loader's arguments and what follows from them.
         engine: Runs the native threads. Knows the maker before any user code runs.
         make_plan: Returns the plan. Called after `init_workers`.
         init_workers: Called with the base seed. Returns the workers' generators if torch does not seed them, or a
@@ -121,11 +120,25 @@ class NativeMaker(BatchMaker):
             return engine.open_iteration(
                 plan.source.table.index, plan.views, key.seed, key.epoch, self._directory, plan.first_steps
             )
-        draws = worker_draws(self._base_seed, self._num_workers, self._generators, resumed)
+        draws = self._worker_draws(resumed)
         first_lane = 0 if resumed is None else resumed.position % len(draws)
         return engine.open_torch_iteration(
             plan.source.table.index, plan.views, draws, self._directory, first_lane, plan.first_steps
         )
+
+    def _worker_draws(self, resumed: SavedState | None) -> list[_native.TorchDraws]:
+        """Returns each worker's generator: as torch seeds it, as worker_init_fn left it, or as it was saved.
+
+        torch seeds each worker with the sum of the base seed and the worker's number. Without workers torch draws from
+        its default generator, whose state is loaded before each batch and stored after it.
+        """
+        if resumed is not None and resumed.draws is not None:
+            return list(map(saved_draws, resumed.draws))
+        seeds = [(self._base_seed + worker) % 2**64 for worker in range(max(1, self._num_workers))]
+        draws = [_native.TorchDraws(seed, uniform_rule()) for seed in seeds]
+        for worker, generator in zip(draws, self._generators or (), strict=False):
+            worker.load(generator.get_state().numpy())
+        return draws
 
     def _finish_epoch(self, iteration: _native.Iteration) -> None:
         """Waits until the batches in flight are made, as torch's workers do: they draw before the next epoch."""
@@ -175,7 +188,7 @@ class NativeMaker(BatchMaker):
         labels = self._labels_of(files)
         pending = PendingBatch(indices, files, error, labels, self._memory.place(labels), numbers, repair)
         if self._num_workers == 0 and self._is_ordered:
-            self._opened.set_draws(program_draws(request.number, self._drawn_before))
+            self._opened.set_draws(self._program_draws(request.number))
         # The engine keeps everything that belongs to a batch, so that an interrupt loses a batch as a whole or not at
         # all.
         self._opened.submit(pending.submission(), given)
@@ -184,6 +197,14 @@ class NativeMaker(BatchMaker):
 
     def _labels_of(self, files: NDArray[np.int64]) -> torch.Tensor:
         return torch.from_numpy(self._plan.source.table.labels_of(files))
+
+    def _program_draws(self, number: int) -> _native.TorchDraws:
+        """Returns the program's generator, from which batch `number` draws if there are no workers."""
+        if self._drawn_before is not None and self._drawn_before[0] == number:
+            return saved_draws(self._drawn_before[1])
+        draws = _native.TorchDraws(0, uniform_rule())
+        draws.load(torch.get_rng_state().numpy())
+        return draws
 
     def _look_ahead(self) -> None:
         if self._prefetch:
@@ -329,9 +350,27 @@ class NativeMaker(BatchMaker):
     def state_before(self, position: int, *, is_over: bool) -> tuple[int, Callable[[], WorkerStates]]:
         states = WorkerStates()
         if self._is_ordered and (not is_over or self._setup.is_persistent):
-            draws = draws_before(self._opened, self._num_workers, position, self._failed, self._batch_at(position))
-            states = WorkerStates(draws=draws)
+            states = WorkerStates(draws=self._draws_before(position))
         return position, lambda: states
+
+    def _draws_before(self, position: int) -> tuple[str, ...] | None:
+        """Returns the state of each worker's generator before its first batch that was not handed out, as text.
+
+        Returns None if nothing is drawn in order. Without workers the program's generator has that state, and this
+        returns None, too, unless the engine has given the batch already.
+        """
+        taken = self._batch_at(position)
+        before = None if taken is None else taken.draws_before()
+        if self._num_workers == 0:  # the program's generator may have passed that batch already
+            return None if before is None else (before.text(),)
+        draws = self._opened.draws_untaken()
+        if not draws:
+            return None
+        if before is not None:
+            draws[position % self._num_workers] = before
+        elif self._failed is not None and (after := self._failed.draws_after()) is not None:
+            draws[(position - 1) % self._num_workers] = after
+        return tuple(worker.text() for worker in draws)
 
     def _batch_at(self, position: int) -> _native.Batch | None:
         """Returns the batch at `position` if the engine has given it, taken or not (after an interrupt)."""

@@ -23,13 +23,11 @@ class PendingBatch:
 
     Attributes:
         indices: Indices of the loaded samples: the sampler's indices up to the first invalid one, after repairs.
-        files: The files of these samples.
+        files, labels: The files and labels of these samples.
         error: The error that ends the batch after these samples, or None.
-        labels: The labels of these samples.
         place: The memory to which the engine writes.
         numbers: Numbers of the draws of the sampler's indices, or None.
         repair: The repair of bad samples; None: a bad sample raises.
-        begun_ns: time.time_ns() of the submission.
     """
 
     indices: NDArray[np.int64]

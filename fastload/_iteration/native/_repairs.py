@@ -23,9 +23,7 @@ class BatchRepairs:
     """Repairs the batches of one iteration: Note [repaired batches].
 
     Attributes:
-        quarantine: The loader's quarantine.
         candidates: The samples that may replace bad ones.
-        source: The data set.
         directory: Descriptor of the directory of relative paths; None: the current one.
     """
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import torch
 
 from fastload import _native
+from fastload._delivery._hand_over import Pinning
 from fastload._iteration.processes._packing import Part
-from fastload._iteration.python._pinning import Pinning
 from fastload._process._exit import LiveObjects
 from fastload._workers._collate_memory import CollateMemory, WorkerMemory
 
@@ -31,9 +31,6 @@ os.register_at_fork(after_in_child=_close_descriptors)
 
 class SharedArena:
     """An arena that a process may be given, forked or spawned.
-
-    Args:
-        is_forked: Whether the process is forked.
 
     Attributes:
         arena: The arena; None: there is no memory to map, and batches go through the connection.
@@ -92,14 +89,7 @@ def _from_descriptor(duplicate: Any, num_slots: int, slot_bytes: int, is_limited
 
 
 class SlotSpan(NamedTuple):
-    """A part of a batch in an arena.
-
-    Attributes:
-        slot: Its slot.
-        offset: The position of its first byte in the slot.
-        nbytes: Its size.
-        is_of_one: Whether one tensor alone uses it, from its first byte to its last.
-    """
+    """A part of a batch in an arena: `nbytes` from byte `offset` of its slot on. `is_of_one`: see Part."""
 
     slot: int
     offset: int
@@ -108,12 +98,7 @@ class SlotSpan(NamedTuple):
 
 
 class SlotMemory(WorkerMemory):
-    """The memory of a worker's batches: the slot of the batch, and memory of its own for the rest.
-
-    Args:
-        arena: The worker's arena.
-        memory: Memory for batches that are in no slot.
-    """
+    """The memory of a worker's batches: the slot of the batch, and `memory` for what lies in no slot."""
 
     def __init__(self, arena: SharedArena, memory: CollateMemory) -> None:
         super().__init__(memory)
@@ -156,21 +141,17 @@ class SlotMemory(WorkerMemory):
 def storage_of(
     part: bytes | SlotSpan, number: int, arena: SharedArena, memory: CollateMemory, pinning: Pinning | None
 ) -> torch.UntypedStorage:
-    """Returns a part of a batch in memory of its own.
+    """Returns part `number` of a batch in memory of its own.
 
-    Args:
-        part: Its bytes, or its span in the arena.
-        number: Its number in the batch.
-        memory: Memory for spans.
-        pinning: Has the page-locked memory for spans of one tensor, whose pin_memory() then copies nothing. torch gives
-            tensors that share memory a copy each. None: the batch is not pinned.
+    If the batch is pinned, a span of one tensor comes into page-locked memory, so that pin_memory() copies nothing.
+    torch gives tensors that share memory a copy each.
     """
     if isinstance(part, bytes):
         if not part:
             return torch.UntypedStorage(0)  # type: ignore[no-untyped-call]
         return torch.frombuffer(bytearray(part), dtype=torch.uint8).untyped_storage()
     if pinning is not None and part.is_of_one:
-        storage = pinning.storage(part.nbytes)
+        storage = pinning.memory.empty(part.nbytes, dtype=torch.uint8).untyped_storage()
     else:
         storage = memory.storage(number, part.nbytes)
     assert arena.arena is not None, "a part lies in it"

@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from fastload import _native
 from fastload._decode_cache._worker_cache import WorkerCache
 from fastload._images._opener import decode_natively
 from fastload._iteration._maker import Request
+from fastload._iteration._saved_worker import SavedWorker
 from fastload._iteration.processes._arenas import SharedArena, SlotMemory
 from fastload._iteration.processes._connections import EndFlag, WorkerEnd
 from fastload._iteration.processes._messages import (
@@ -31,14 +32,12 @@ from fastload._iteration.processes._messages import (
     Begun,
     Ended,
     Lost,
-    Sender,
     WorkerReport,
     packed_batch,
     packed_failure,
 )
-from fastload._iteration.processes._snapshots import parts_of_error
+from fastload._iteration.processes._snapshots import SnapshotMessage, parts_of_error
 from fastload._iteration.python._counters import WorkerCounters
-from fastload._iteration.python._fetcher import FetchPlan
 from fastload._iteration.python._task import Task
 from fastload._iteration.python._worker import Worker, WorkerPlan
 from fastload._iteration.python._worker_draws import WorkerStart
@@ -71,19 +70,15 @@ class ChildPlan:
     Attributes:
         code: The user's code.
         held: The generators that it holds, if forked workers have the objects that they were found in.
-        make_fetch_plan: Makes the way in which batches are made, with the process's counters and cache.
+        workers: The plan of the workers, which get counters and a cache of their own.
         make_cache: Opens the process's cache of decoded images.
-        make_plan: Makes the plan of the workers, with the way in which batches are made.
-        max_batches: The most batches in flight.
         parent_pid: The process that the batches are for if it forks the workers; None: another process starts them.
     """
 
     code: UserCode
     held: HeldGenerators | None
-    make_fetch_plan: Callable[..., FetchPlan]
+    workers: WorkerPlan
     make_cache: Callable[[], WorkerCache]
-    make_plan: Callable[..., WorkerPlan]
-    max_batches: int
     parent_pid: int | None
 
 
@@ -110,12 +105,7 @@ def _seed_torch(seed: int) -> None:
 
 
 class ProcessWorker(Worker):
-    """A worker in the main thread of its process, which is all its own; see Worker.
-
-    Args:
-        held: The generators that its objects hold.
-        memory: The memory of its batches.
-    """
+    """A worker in the main thread of its process, which is all its own; see Worker."""
 
     _where = "in DataLoader worker process"
 
@@ -169,13 +159,7 @@ def run_worker(
 ) -> None:
     """Works until the parent ends it or is gone. Runs in the main thread of the worker's process.
 
-    Args:
-        plan: The settings and objects that the workers share.
-        number: From 0.
-        end: The worker's end of its connection.
-        arena: The worker's arena.
-        is_ending: Whether the workers were told to end.
-        blocked: Signals that fastload, and not the program, has blocked since before this process began.
+    `blocked` are the signals that fastload, and not the program, has blocked since before this process began.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
     signal_handling._set_worker_signal_handlers()  # type: ignore[attr-defined]
@@ -219,20 +203,21 @@ class _Process:
         self, plan: ChildPlan, number: int, socket: _native.MessageSocket, arena: SharedArena, is_ending: Any
     ) -> None:
         self._plan, self._number, self._socket, self._is_ending = plan, number, socket, is_ending
-        self._memory = SlotMemory(arena, CollateMemory(plan.max_batches))
-        self._sender = Sender(socket)
+        self._memory = SlotMemory(arena, CollateMemory(plan.workers.max_batches))
         self._counters = WorkerCounters()
         self._last_key = -1
         self._has_begun = False
+        self._snapshot: SnapshotMessage | None = None  # the last one that was sent, as a whole
         self._parent_pid = plan.parent_pid or os.getppid()
 
     def run(self) -> None:
         plan = self._plan
         cache = self._cache = plan.make_cache()
-        worker_plan = plan.make_plan(fetch=plan.make_fetch_plan(counters=self._counters, cache=cache.native))
+        fetch = replace(plan.workers.fetch, counters=self._counters, cache=cache.native)
         code = plan.code.of_worker(cache=cache.native)
         held = plan.held or HeldGenerators(code.roots, NAMES)
-        of_process = ProcessWorker(worker_plan, self._number, code, held, self._memory, self._should_stop)
+        workers = replace(plan.workers, fetch=fetch)
+        of_process = ProcessWorker(workers, self._number, code, held, self._memory, self._should_stop)
         with contextlib.ExitStack() as until_end:
             of_process.prepare(until_end)
             for message in self._messages():
@@ -245,7 +230,7 @@ class _Process:
                     self._answer(of_process, *message)
         self._memory.release()
         cache.close()
-        self._sender.send(Ended(self._report()))
+        self._send(Ended(self._report()))
 
     def _messages(self) -> Iterator[Any]:
         """Yields a WorkerStart, or a batch's request and its arguments, until there will be no more."""
@@ -280,7 +265,7 @@ class _Process:
     def _answer_start(self, start: WorkerStart) -> None:
         snapshot, error, is_stateful = start.report()
         parts = None if error is None else parts_of_error(error)
-        self._sender.send(Begun(start.epoch, self._sender.message_of(snapshot), parts, is_stateful, self._report()))
+        self._send(Begun(start.epoch, self._changed(snapshot), parts, is_stateful, self._report()))
 
     def _answer(
         self, of_process: ProcessWorker, key: int, request: Request, is_asked: bool, epoch: int, copied: list[int]
@@ -298,8 +283,18 @@ class _Process:
         else:
             packed = packed_batch(task.batch, where, self._memory)
         self._memory.end_batch(key)
-        snapshot = self._sender.message_of(task.snapshot)
-        self._sender.send(Answer(key, packed, task.is_end_of_stream, task.account, snapshot, self._report()))
+        snapshot = self._changed(task.snapshot)
+        self._send(Answer(key, packed, task.is_end_of_stream, task.account, snapshot, self._report()))
+
+    def _send(self, message: Begun | Answer | Ended | Lost) -> None:
+        self._socket.put(pickle.dumps(message, 5))
+
+    def _changed(self, snapshot: SavedWorker | None) -> SnapshotMessage | None:
+        """Returns a snapshot that is sent next, without the parts that are as they were in the one before."""
+        if snapshot is None:
+            return None
+        before, self._snapshot = self._snapshot, SnapshotMessage.of(snapshot)
+        return self._snapshot.after(before)
 
     def _report(self) -> WorkerReport:
         cache = self._cache.report()
@@ -308,7 +303,7 @@ class _Process:
     def say_last_words(self, error: BaseException) -> None:
         """Tells the parent why the process ends."""
         with contextlib.suppress(Exception):
-            self._sender.send(Lost(f"{type(error).__name__}: {error}"))
+            self._send(Lost(f"{type(error).__name__}: {error}"))
             deadline = time.monotonic() + _LAST_WORDS_SECONDS
             while self._socket.has_unsent and time.monotonic() < deadline:
                 time.sleep(0.01)

@@ -21,11 +21,7 @@ _given: LiveObjects[_native.MessageSocket] = LiveObjects()
 
 
 class WorkerEnd:
-    """The worker's end of a connection, which a process may be given, forked or spawned.
-
-    Attributes:
-        socket: The end.
-    """
+    """The worker's end of a connection, which a process may be given, forked or spawned."""
 
     def __init__(self, socket: _native.MessageSocket) -> None:
         self.socket = socket
@@ -66,14 +62,7 @@ class EndFlag:
 
     Unlike multiprocessing's shared values, it runs no Python code when it is dropped: Note [drops].
 
-    Args:
-        descriptor: The byte's file; None: forked processes inherit the memory.
-
-    Attributes:
-        byte: Memory of one byte.
-
-    Raises:
-        OSError: The system refuses the memory.
+    `descriptor` is the byte's file; None: forked processes inherit the memory. Raises OSError if there is no memory.
     """
 
     def __init__(self, descriptor: int | None) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import functools
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,13 +12,12 @@ from fastload import _native
 from fastload._decode_cache._worker_cache import WorkerCache
 from fastload._errors import StateError
 from fastload._iteration._maker import EpochStart, MadeBatch, Request, TorchValues
+from fastload._iteration._setup import LoaderSetup
 from fastload._iteration.processes._child import ChildPlan
 from fastload._iteration.processes._process_group import ProcessGroup, ProcessTask, context_of
 from fastload._iteration.python._fetcher import FetchPlan
 from fastload._iteration.python._loader_workers import LoaderWorkers
 from fastload._iteration.python._maker import WorkerMaker
-from fastload._iteration.python._pinning import pinning_of
-from fastload._iteration.python._python_plan import PythonPlan
 from fastload._iteration.python._task import Task
 from fastload._iteration.python._worker_group import WorkerGroup
 from fastload._planning._worker_form import FormMemory
@@ -34,52 +32,33 @@ _REFUSED = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EPERM})
 class ProcessMaker(WorkerMaker):
     """Makes batches with the user's dataset and collate_fn in processes, as torch's DataLoader does.
 
-    Args:
-        plan: How the batches are made.
-        record: The loader's record of its iterations in workers.
-        context: The loader's multiprocessing_context, or None.
-        make_cache: Opens a process's cache of decoded images. Can be pickled.
+    `context` is the loader's multiprocessing_context, or None. `make_cache` opens a process's cache of decoded images,
+    and can be pickled.
     """
 
     def __init__(
         self,
-        plan: PythonPlan,
+        setup: LoaderSetup,
+        fetch: FetchPlan,
         record: LoaderWorkers,
         context: Any,
         make_cache: Callable[[], WorkerCache],
     ) -> None:
-        super().__init__(plan, record)
+        super().__init__(setup, fetch, record)
         self._context, self._make_cache = context_of(context), make_cache
 
     def _new_group(self, values: TorchValues) -> WorkerGroup:
-        setup, code, fetch = self._setup, with_graph(self._plan.code, values.graph_seed), self._plan.fetch
+        setup, code = self._setup, with_graph(self._setup.code, values.graph_seed)
         is_forked = self._context.get_start_method() == "fork"
         child = ChildPlan(
             code=code,
             held=HeldGenerators(code.roots, NAMES) if is_forked else None,
-            make_fetch_plan=functools.partial(
-                FetchPlan,
-                is_batched=fetch.is_batched,
-                drop_last=fetch.drop_last,
-                rng=fetch.rng,
-                naming=fetch.naming,
-                make_guard=fetch.make_guard,
-                native_images=fetch.native_images,
-            ),
+            workers=self._worker_plan(values),
             make_cache=self._make_cache,
-            make_plan=self._plan_maker(values),
-            max_batches=setup.max_batches,
             parent_pid=os.getpid() if is_forked else None,
         )
-        return ProcessGroup(
-            child,
-            num_workers=setup.num_threads,
-            context=self._context,
-            record=self._record,
-            pinning=pinning_of(setup.delivery, values),
-            in_order=setup.is_in_order,
-            max_batches=setup.max_batches,
-        )
+        pinning = setup.delivery.pinning(values.pins, values.pin_device)
+        return ProcessGroup(child, context=self._context, record=self._record, pinning=pinning)
 
 
 class AutoMaker(ProcessMaker):
@@ -88,23 +67,20 @@ class AutoMaker(ProcessMaker):
     Threads begin with the same base seed and the same requests, so batches and states are as if they had begun. That
     holds only before a batch is taken: the sampler is not asked again, and the program has seen no batch.
 
-    Args:
-        plan, record, context, make_cache: As in ProcessMaker.
-        open_cache: Opens the cache of decoded images for threads.
-        forms: Is told of threads instead of processes.
+    `open_cache` opens the cache of decoded images for threads, and `forms` is told of them.
     """
 
     def __init__(
         self,
-        plan: PythonPlan,
+        setup: LoaderSetup,
+        fetch: FetchPlan,
         record: LoaderWorkers,
         context: Any,
         make_cache: Callable[[], WorkerCache],
-        *,
         open_cache: Callable[[], _native.DecodeCache | None],
         forms: FormMemory,
     ) -> None:
-        super().__init__(plan, record, context, make_cache)
+        super().__init__(setup, fetch, record, context, make_cache)
         self._open_cache, self._forms = open_cache, forms
         self._is_of_processes = True
         self._may_move = True  # nothing has come from the workers, and they are processes
@@ -128,8 +104,9 @@ class AutoMaker(ProcessMaker):
 
     def _start_threads(self) -> None:
         self._is_of_processes = self._may_move = False
-        cache, plan = self._open_cache(), self._plan
-        self._plan = replace(plan, code=plan.code.of_worker(cache=cache), fetch=replace(plan.fetch, cache=cache))
+        cache, setup = self._open_cache(), self._setup
+        self._setup = replace(setup, code=setup.code.of_worker(cache=cache))
+        self._fetch = replace(self._fetch, cache=cache)
         super().start(self._values)
 
     def begin_epoch(self, start: EpochStart) -> None:
@@ -158,8 +135,7 @@ class AutoMaker(ProcessMaker):
         return made
 
     def _move(self) -> None:
-        """Ends the processes and begins again in threads, if that was decided. Another call after an interrupt begins
-        anew."""
+        """Ends the processes and begins in threads, if that was decided. A call after an interrupt begins anew."""
         if self._moved is None:
             return
         assert self._begun is not None, "batches were requested"

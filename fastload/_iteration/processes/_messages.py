@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-import pickle
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fastload import _native
 from fastload._decode_cache._worker_cache import CacheReport
-from fastload._iteration._saved_worker import SavedWorker
+from fastload._delivery._hand_over import Pinning
 from fastload._iteration.processes._arenas import SharedArena, SlotMemory, SlotSpan, storage_of
 from fastload._iteration.processes._packing import Part, pack, unpack
 from fastload._iteration.processes._snapshots import SnapshotMessage, StateErrorParts
-from fastload._iteration.python._pinning import Pinning
 from fastload._process._forked_cuda import is_of_forked_cuda
 from fastload._quarantine._failure import Account
 from fastload._workers._collate_memory import CollateMemory
@@ -45,13 +42,7 @@ class Payload(NamedTuple):
 
 
 class WorkerReport(NamedTuple):
-    """Everything that a worker says of itself since its last message.
-
-    Attributes:
-        counters: The counters, by the names in LoaderStats.
-        cache: The state of its cache of decoded images.
-        warnings: Warnings of fastload's own.
-    """
+    """Everything that a worker says of itself since its last message; `counters` has the names in LoaderStats."""
 
     counters: dict[str, Any]
     cache: CacheReport
@@ -66,7 +57,6 @@ class Begun(NamedTuple):
         snapshot: The worker's position then; None: no batch depends on others, or there will be none.
         error: The reason why it could not continue at its resume point.
         is_stateful: Whether data set or stream has a state of its own.
-        report: The worker's report.
     """
 
     epoch: int
@@ -82,10 +72,8 @@ class Answer(NamedTuple):
     Attributes:
         key: Number of the request.
         payload: The batch or error; None at the end of a stream.
-        is_end_of_stream: Whether the worker's stream has ended.
         account: The account of the batch's bad samples.
         snapshot: The worker's position after it, if a state may begin there.
-        report: The worker's report.
     """
 
     key: int
@@ -106,29 +94,6 @@ class Lost(NamedTuple):
     """A worker's process ends because of an exception, `reason`."""
 
     reason: str
-
-
-class Sender:
-    """Sends a worker's messages.
-
-    Args:
-        socket: The worker's end of its connection.
-    """
-
-    def __init__(self, socket: _native.MessageSocket) -> None:
-        self._socket = socket
-        self._last: SnapshotMessage | None = None
-
-    def send(self, message: Begun | Answer | Ended | Lost) -> None:
-        self._socket.put(pickle.dumps(message, 5))
-
-    def message_of(self, snapshot: SavedWorker | None) -> SnapshotMessage | None:
-        """Returns the snapshot without the parts that are as they were in the worker's last one."""
-        if snapshot is None:
-            return None
-        whole = SnapshotMessage.of(snapshot)
-        before, self._last = self._last, whole
-        return whole.after(before)
 
 
 def packed_batch(batch: Any, where: str, memory: SlotMemory) -> Payload:
@@ -190,14 +155,9 @@ def _tried(parts: list[Any]) -> Payload | None:
 
 
 def opened(payload: Payload, arena: SharedArena, memory: CollateMemory, pinning: Pinning | None) -> Any:
-    """Returns the batch of a payload, copied out of its worker's arena.
+    """Returns the batch of a payload, copied out of its worker's arena. Raises the error that came instead.
 
-    Args:
-        memory: Memory of this process for batches.
-        pinning: Will be called with the batch; None: it stays in pageable memory.
-
-    Raises:
-        BaseException: The error that came instead, or what unpickling it raises.
+    The copies lie in `memory`, or for `pinning` in page-locked memory.
     """
     storages = [storage_of(part, number, arena, memory, pinning) for number, part in enumerate(payload.parts)]
     data = payload.data

@@ -24,12 +24,9 @@ _ALIGNMENT = 16
 
 
 class Part(NamedTuple):
-    """Memory that is sent apart from the pickle.
+    """Memory of the sending process that is sent apart from the pickle, and the object that keeps it alive.
 
     Attributes:
-        address: Its address in the sending process.
-        nbytes: Its size.
-        owner: The object that keeps it alive.
         is_of_one: Whether one tensor alone uses it, from its first byte to its last.
     """
 
@@ -56,13 +53,7 @@ class _Span:
 
 @dataclass
 class Packed:
-    """A value as it is sent.
-
-    Attributes:
-        data: The pickle.
-        begins: The position of each part's first byte in its storage.
-        parts: The memory beside the pickle.
-    """
+    """A value as it is sent: a pickle, the memory beside it, and where each part begins in its storage, in bytes."""
 
     data: bytes = b""
     begins: list[int] = field(default_factory=list)
@@ -105,13 +96,7 @@ def pack(value: Any) -> Packed:
 
 
 def unpack(data: bytes | torch.UntypedStorage, begins: Sequence[int], memory: Sequence[torch.UntypedStorage]) -> Any:
-    """Returns the value of a pickle.
-
-    Args:
-        data: The pickle.
-        begins: The position of each part's first byte in its storage at the sender.
-        memory: The memory of each part, which the value's tensors keep.
-    """
+    """Returns the value of a pickle; its tensors keep `memory`, one storage a part. `begins` is Packed.begins."""
     outer = _this_thread.parts
     _this_thread.parts = begins, memory
     try:

@@ -18,7 +18,7 @@ from typing import Any
 import torch.multiprocessing
 
 from fastload import _native
-from fastload._delivery._thread_order import DeviceOrder
+from fastload._delivery._hand_over import Pinning
 from fastload._iteration._maker import Request
 from fastload._iteration.processes._arenas import SharedArena
 from fastload._iteration.processes._child import ChildPlan, run_worker
@@ -27,7 +27,6 @@ from fastload._iteration.processes._messages import Answer, Begun, Ended, Lost, 
 from fastload._iteration.processes._snapshots import SnapshotMessage, error_of_parts
 from fastload._iteration.processes._worker_processes import WorkerProcesses, wait_for
 from fastload._iteration.python._loader_workers import LoaderWorkers
-from fastload._iteration.python._pinning import Pinning
 from fastload._iteration.python._task import Task
 from fastload._iteration.python._worker_draws import WorkerStart
 from fastload._iteration.python._worker_group import WorkerGroup
@@ -48,21 +47,12 @@ class ProcessGroup(WorkerGroup):
         plan: The settings and objects that the workers share.
         context: The multiprocessing context of the processes.
         record: Receives what the workers report of themselves.
-        pinning: Brings batches into page-locked memory; None: they stay in pageable memory.
+        pinning: As of Delivery.pinning().
     """
 
-    def __init__(
-        self,
-        plan: ChildPlan,
-        *,
-        num_workers: int,
-        context: Any,
-        record: LoaderWorkers,
-        pinning: Pinning | None,
-        in_order: bool,
-        max_batches: int,
-    ) -> None:
-        super().__init__(num_workers, DeviceOrder(), in_order=in_order, max_batches=max_batches)
+    def __init__(self, plan: ChildPlan, *, context: Any, record: LoaderWorkers, pinning: Pinning | None) -> None:
+        super().__init__(plan.workers)
+        num_workers = plan.workers.num_workers
         self._plan, self._record, self._pinning = plan, record, pinning
         self._context = context
         self._is_forked = context.get_start_method() == "fork"
@@ -275,7 +265,7 @@ class ProcessGroup(WorkerGroup):
         assert task.payload is not None, "the stream has not ended"
         batch = opened(task.payload, self._arenas[task.worker_id], self._memory, self._pinning)
         try:
-            return batch if self._pinning is None else self._pinning(batch)
+            return batch if self._pinning is None else self._pinning.pin(batch)
         except Exception as error:
             if is_interrupt(error):
                 raise

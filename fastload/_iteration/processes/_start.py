@@ -33,13 +33,7 @@ _FORKED_CLASSES = (context.ForkProcess, context.Process)
 
 
 def start_workers(processes: Sequence[BaseProcess], roots: tuple[Any, ...]) -> None:
-    """Starts processes, all or none.
-
-    Warns if they copy the objects that they were to share.
-
-    Args:
-        processes: The processes, of one class; none is started yet.
-        roots: The user's objects that lead to the data: dataset, collate_fn, worker_init_fn.
+    """Starts processes of one class, all or none. Warns if they copy the objects below `roots` that they were to share.
 
     Raises:
         OSError: The system refuses a process or a descriptor. Also raises what ``Process.start()`` raises.
@@ -58,14 +52,10 @@ def start_workers(processes: Sequence[BaseProcess], roots: tuple[Any, ...]) -> N
 
 
 def why_not_shared(roots: tuple[Any, ...], num_workers: int, context: Any) -> str | None:
-    """Returns why worker processes would copy the Python objects that they read, as a clause.
+    """Returns why worker processes would copy the Python objects below `roots` that they read, as a clause.
 
-    None means that they share them, or that there is little to share.
-
-    Args:
-        roots: As in ``start_workers()``.
-        num_workers: The number of processes.
-        context: The multiprocessing context that starts them, or None for the program's.
+    None means that they share them, or that there is little to share. `context` is the multiprocessing context that
+    starts them, or None for the program's.
     """
     if num_workers == 0 or not _is_worth_it(roots):
         return None
@@ -143,10 +133,8 @@ def _closing(descriptors: Iterable[int]) -> CallsAtDrop:
 class _TogetherPopen(popen_fork.Popen):
     """The handle of a process that was started together with others.
 
-    Args:
-        pid: The process.
-        sentinel: A descriptor that becomes readable when the process ends.
-        lifeline: A descriptor; the process's parent_process() counts as ended once it is closed.
+    `sentinel` is a descriptor that becomes readable when the process ends. The process's parent_process() counts as
+    ended once the descriptor `lifeline` is closed.
     """
 
     def __init__(self, pid: int, sentinel: int, lifeline: int) -> None:  # without Popen's own, which forks
@@ -211,13 +199,9 @@ def _start_together(processes: Sequence[BaseProcess], roots: tuple[Any, ...]) ->
 def _run_worker(
     processes: Sequence[BaseProcess], number: int, parent_sentinel: int, signals: Iterable[int]
 ) -> NoReturn:
-    """Runs a process in the child that was forked for it, and ends the child.
+    """Runs process `number` of those started together in the child that was forked for it, and ends the child.
 
-    Args:
-        processes: All that were started together.
-        number: The position of the child's process.
-        parent_sentinel: A descriptor that becomes readable when the parent ends.
-        signals: The signals to block from now on; all are blocked at the call.
+    All signals are blocked at the call, and only `signals` from then on.
     """
     try:
         # Signals may have come meanwhile. The program's handlers must not run here, and Ctrl-C is for the parent.
@@ -236,10 +220,7 @@ def _run_worker(
 def _run_process(process: Any, parent_sentinel: int, of_parent: Iterable[int]) -> NoReturn:
     """Runs a process in the child that was forked for it, and ends the child.
 
-    Args:
-        process: The process.
-        parent_sentinel: A descriptor that becomes readable when the parent ends.
-        of_parent: Descriptors that only the parent uses.
+    The descriptor `parent_sentinel` becomes readable when the parent ends; only the parent uses `of_parent`.
     """
     code = 1
     try:

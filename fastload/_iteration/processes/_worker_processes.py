@@ -99,13 +99,7 @@ class WorkerProcesses:
             process.kill()
 
     def loss_of(self, process: Any, last_words: str | None, item: Any) -> str:
-        """Returns the message about a worker whose process has ended.
-
-        Args:
-            process: The worker's process.
-            last_words: The exception that it has sent.
-            item: The batch that it was asked for.
-        """
+        """Returns the message about a worker whose process has ended while it was asked for `item`."""
         text = f"DataLoader worker (pid(s) {process.pid}) exited unexpectedly"
         code = process.exitcode
         sentences = []

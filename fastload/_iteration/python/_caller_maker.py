@@ -8,12 +8,11 @@ from typing import Any
 
 from fastload._iteration._maker import BatchMaker, EpochStart, MadeBatch, Request, TorchValues, WorkerStates
 from fastload._iteration._saved_worker import SavedWorker
+from fastload._iteration._setup import LoaderSetup
 from fastload._iteration.python._dataset import IterableFetcher, make_fetcher
-from fastload._iteration.python._fetcher import EndOfStreamError
+from fastload._iteration.python._fetcher import EndOfStreamError, FetchPlan
 from fastload._iteration.python._loader_workers import LoaderWorkers
 from fastload._iteration.python._made_batch import PythonBatch
-from fastload._iteration.python._pinning import pinning_of
-from fastload._iteration.python._python_plan import PythonPlan
 from fastload._iteration.python._resume_point import ResumePoint, WorkerPosition, resume_points
 from fastload._iteration.python._worker_draws import WorkerDraws
 from fastload._iteration.python._worker_group import closed_error
@@ -24,7 +23,7 @@ from fastload._workers._exchanges import exchanged
 from fastload._workers._generators import WorkerGenerators, program_generators
 from fastload._workers._places import HeldGenerators
 from fastload._workers._random_stream import RandomKey, RandomStream, SampleStream
-from fastload._workers._user_code import NAMES
+from fastload._workers._user_code import NAMES, UserCode
 
 
 class CallerMaker(BatchMaker):
@@ -34,34 +33,33 @@ class CallerMaker(BatchMaker):
     because they may set the program's generators.
 
     Args:
-        plan: How the batches are made.
+        setup: The loader's arguments and what follows from them.
+        fetch: How the batches are made.
         record: The loader's record of its iterations in workers.
     """
 
-    def __init__(self, plan: PythonPlan, record: LoaderWorkers) -> None:
-        self.way = plan.way
-        self.takes_numbers = plan.rng != "torch"
-        self._plan, self._record = plan, record
+    def __init__(self, setup: LoaderSetup, fetch: FetchPlan, record: LoaderWorkers) -> None:
+        self.way, self.fingerprint = setup.python_way, setup.python_fingerprint()
+        self.takes_numbers = fetch.rng != "torch"
+        self._setup, self._record = setup, record
         self._num_closes = record.num_closes
-        setup = plan.setup
-        self.fingerprint = plan.new_fingerprint()
-        self._generators = WorkerGenerators(0, 0) if plan.rng == "sample" else None
+        self._generators = WorkerGenerators(0, 0) if fetch.rng == "sample" else None
         self._key = RandomKey(0, 0)
         (resume_point,) = resume_points(setup.saved, 0) or (None,)
         self._resume_point = resume_point if resume_point is not None and resume_point.is_in_epoch else None
         # Does not lead here: a stream ends as soon as its iterator is dropped.
         self._replaying: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
-        if resume_point is not None and plan.rng == "torch":
+        if resume_point is not None and fetch.rng == "torch":
             # Batches that are made again draw here what they drew from the program's generators before.
             self._replaying = ProgramReplay(resume_point.saved.generators).drawing
-        draws = self._draws_of(plan, resume_point) if plan.has_states else None  # may restore generators
+        draws = self._draws_of(setup.code, resume_point) if setup.has_states else None  # may restore generators
         stream: RandomStream
         if self._generators is None:
             stream = RandomStream(None)
         else:
-            held = HeldGenerators(plan.code.roots, NAMES)  # with those that were restored
-            stream = SampleStream(plan.fetch.naming, self._generators, held.seedable)
-        self._fetcher = make_fetcher(plan.fetch, stream, plan.code)
+            held = HeldGenerators(setup.code.roots, NAMES)  # with those that were restored
+            stream = SampleStream(fetch.naming, self._generators, held.seedable)
+        self._fetcher = make_fetcher(fetch, stream, setup.code)
         self._position = None if draws is None else WorkerPosition(draws, self._fetcher, self._replaying)
         self._start: SavedWorker | None = None  # the position at which the epoch began, if it is known
         # The request that was submitted last, and whether its batch is still to come: set in one step.
@@ -72,18 +70,18 @@ class CallerMaker(BatchMaker):
             with self._drawing():
                 self._position.restore(self._key, 0, resume_point)
 
-    def _draws_of(self, plan: PythonPlan, resume_point: ResumePoint | None) -> WorkerDraws:
-        is_program, held = self._generators is None, HeldGenerators(plan.code.roots, NAMES)
+    def _draws_of(self, code: UserCode, resume_point: ResumePoint | None) -> WorkerDraws:
+        is_program, held = self._generators is None, HeldGenerators(code.roots, NAMES)
         generators = self._generators or program_generators()
-        draws = WorkerDraws(generators, plan.code, held, is_program=is_program)
+        draws = WorkerDraws(generators, code, held, is_program=is_program)
         draws.begin()
         if resume_point is not None:
             draws.load(resume_point.saved, resume_point.field)
         return draws
 
     def start(self, values: TorchValues) -> None:
-        self._pin = pinning_of(self._plan.setup.delivery, values)
-        begin_graph(self._plan.code.dataset, values.graph_seed)
+        self._pinning = self._setup.delivery.pinning(values.pins, values.pin_device)
+        begin_graph(self._setup.code.dataset, values.graph_seed)
 
     def begin_epoch(self, start: EpochStart) -> None:
         self._key, self._first, self._num_replayed = start.key, start.first, start.num_replayed
@@ -133,7 +131,7 @@ class CallerMaker(BatchMaker):
             if not (self._fetcher.is_of_stream or not is_interrupt(error)):
                 raise
             return PythonBatch(self._record.counters, self._forget, None, self._fetcher.take_account(), error)
-        batch = batch if self._pin is None else self._pin(batch)
+        batch = batch if self._pinning is None else self._pinning.pin(batch)
         return PythonBatch(self._record.counters, self._forget, batch, self._fetcher.take_account())
 
     def _fetch(self, request: Request) -> Any:

@@ -22,6 +22,10 @@ class WorkerCounters(Locked):
         super().__init__()
         self._counters: dict[str, Any] = {}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles as empty sums, for a worker process."""
+        return WorkerCounters, ()
+
     def add(self, counters: Mapping[str, Any]) -> None:
         """Adds numbers, and dicts of numbers key by key."""
         with self._lock:

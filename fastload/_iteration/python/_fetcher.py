@@ -57,11 +57,6 @@ class FetchPlan:
 class BatchFetcher(ABC):
     """Makes the batches of one worker. Not thread-safe.
 
-    Args:
-        plan: The way in which all workers make them.
-        stream: The worker's draws.
-        code: The user's objects.
-
     Attributes:
         is_of_stream: Whether the samples come from an iterator.
     """
@@ -118,7 +113,6 @@ class BatchFetcher(ABC):
         Raises:
             AbandonedError: `is_abandoned` returned True.
             EndOfStreamError: The stream has ended.
-            Exception: Whatever the dataset and collate_fn raise.
         """
 
     def take_account(self) -> Account | None:
@@ -132,11 +126,7 @@ class BatchFetcher(ABC):
         self._plan.counters.add({"samples_python": number, "stage_seconds": {"dataset": seconds}})
 
     def _wanted(self, indices: Any, is_abandoned: Callable[[], bool]) -> Iterator[Any]:
-        """Yields each index of a batch when its sample is begun.
-
-        Raises:
-            AbandonedError: The batch is not wanted any more.
-        """
+        """Yields each index of a batch when its sample is begun. Raises AbandonedError."""
         if self._rows is not None:
             self._rows.begin_batch(operator.length_hint(indices))
         for index in indices:

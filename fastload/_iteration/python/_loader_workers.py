@@ -12,14 +12,7 @@ from fastload._process._worker_process import SentWarnings
 
 
 class LoaderWorkers:
-    """A loader's record of its iterations in workers: the running ones, and what the workers of all have reported.
-
-    Attributes:
-        counters: The counters of all workers.
-        caches: The caches of worker processes.
-        warnings: The warnings of worker processes.
-        num_closes: How often the loader was closed.
-    """
+    """A loader's record of its iterations in workers: the running ones, and what the workers of all have reported."""
 
     def __init__(self) -> None:
         self.counters = WorkerCounters()
@@ -27,10 +20,6 @@ class LoaderWorkers:
         self.warnings = SentWarnings()
         self.num_closes = 0
         self._groups: LiveObjects[WorkerGroup] = LiveObjects()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles as an empty record: a copy of a loader begins without iterations and counters."""
-        return LoaderWorkers, ()
 
     def add(self, group: WorkerGroup) -> None:
         self._groups.add(group)

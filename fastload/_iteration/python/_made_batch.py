@@ -14,14 +14,9 @@ from fastload._quarantine._failure import Account
 
 
 class PythonBatch(MadeBatch):
-    """A batch that Python has made in the calling thread.
+    """A batch that Python has made in the calling thread, or the error that came instead.
 
-    Args:
-        counters: Receives the count of delivered batches.
-        forget: Called with the batch's number when the iterator holds the batch.
-        batch: The batch as collate_fn returned it.
-        account: The account of its bad samples.
-        error: The error that came instead.
+    `forget` is called with the batch's number when the iterator holds the batch.
     """
 
     def __init__(

@@ -5,15 +5,16 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from fastload import _native
 from fastload._delivery._thread_order import DeviceOrder
 from fastload._iteration._maker import BatchMaker, EpochStart, MadeBatch, Request, TorchValues, WorkerStates
+from fastload._iteration._setup import LoaderSetup
+from fastload._iteration.python._fetcher import FetchPlan
 from fastload._iteration.python._loader_workers import LoaderWorkers
 from fastload._iteration.python._made_batch import TaskBatch
-from fastload._iteration.python._pinning import pinning_of
-from fastload._iteration.python._python_plan import PythonPlan
 from fastload._iteration.python._resume_point import resume_points
 from fastload._iteration.python._snapshot_log import SnapshotLog
 from fastload._iteration.python._task import Task
@@ -31,17 +32,16 @@ class WorkerMaker(BatchMaker):
     With rng="torch" the workers draw the same numbers from torch's generators as torch's DataLoader would.
 
     Args:
-        plan: How the batches are made.
+        setup: The loader's arguments and what follows from them.
+        fetch: How the batches are made.
         record: The loader's record of its iterations in workers.
     """
 
-    def __init__(self, plan: PythonPlan, record: LoaderWorkers) -> None:
-        setup = plan.setup
-        self.way = plan.way
-        self.takes_numbers = plan.rng != "torch"
-        self.snapshot_every = setup.settings.snapshot_every_n_steps if plan.has_states else 1
-        self.fingerprint = plan.new_fingerprint()
-        self._plan, self._setup, self._record = plan, setup, record
+    def __init__(self, setup: LoaderSetup, fetch: FetchPlan, record: LoaderWorkers) -> None:
+        self.way, self.fingerprint = setup.python_way, setup.python_fingerprint()
+        self.takes_numbers = fetch.rng != "torch"
+        self.snapshot_every = setup.settings.snapshot_every_n_steps if setup.has_states else 1
+        self._setup, self._fetch, self._record = setup, fetch, record
         self._done: Task | None = None  # the task that is taken and not yet released
 
     def start(self, values: TorchValues) -> None:
@@ -54,24 +54,25 @@ class WorkerMaker(BatchMaker):
         group.start()
 
     def _new_group(self, values: TorchValues) -> WorkerGroup:
-        plan, setup = self._plan, self._setup
-        pinning = pinning_of(setup.delivery, values)
-        set_device = None if pinning is None else setter_of_current_device()
-        make_plan = self._plan_maker(values)
-        worker_plan = make_plan(fetch=plan.fetch, pin=pinning, set_device=set_device, order=DeviceOrder())
+        setup, pinning = self._setup, self._setup.delivery.pinning(values.pins, values.pin_device)
+        plan = self._worker_plan(values)
+        if pinning is not None:
+            plan = replace(plan, pin=pinning.pin, set_device=setter_of_current_device())
         # Several threads would draw from the generators that the user's objects hold.
-        held = HeldGenerators(plan.code.roots, NAMES) if setup.num_threads == 1 else None
-        return ThreadGroup(worker_plan, plan.code, held, in_order=setup.is_in_order, max_batches=setup.max_batches)
+        held = HeldGenerators(setup.code.roots, NAMES) if setup.num_threads == 1 else None
+        return ThreadGroup(plan, setup.code, held)
 
-    def _plan_maker(self, values: TorchValues) -> Callable[..., WorkerPlan]:
-        """Returns a function that makes the workers' plan, given the fields that depend on their form."""
+    def _worker_plan(self, values: TorchValues) -> WorkerPlan:
         setup = self._setup
-        return functools.partial(
-            WorkerPlan,
+        return WorkerPlan(
+            self._fetch,
             num_workers=setup.num_threads,
             base_seed=values.base_seed,
-            is_in_order=self._plan.is_ordered,
+            is_ordered=setup.is_ordered,
+            in_order=setup.is_in_order,
+            max_batches=setup.max_batches,
             resume_point=resume_points(setup.resumed, setup.num_threads),
+            order=DeviceOrder(),
         )
 
     def begin_epoch(self, start: EpochStart) -> None:
@@ -163,7 +164,7 @@ class WorkerMaker(BatchMaker):
             begins_at = position
         else:
             begins_at = max(self._first, position - position % every) if every else self._first
-        if not self._plan.is_ordered or (is_over and not setup.is_persistent):
+        if not setup.is_ordered or (is_over and not setup.is_persistent):
             states = WorkerStates(next_worker=0 if setup.is_of_stream else None)
             return begins_at, lambda: states
         return begins_at, self._log.states_before(begins_at, position, is_over=is_over)

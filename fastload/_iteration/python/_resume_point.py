@@ -16,11 +16,10 @@ from fastload._workers._random_stream import RandomKey
 
 @dataclass(frozen=True)
 class ResumePoint:
-    """The position at which a worker continues.
+    """The position at which a worker continues: in the middle of an epoch, or at the start of the next one.
 
     Attributes:
         saved: The worker's part of the state.
-        is_in_epoch: Whether the worker continues in the middle of an epoch, instead of at the start of the next one.
         field: Name of the state's field for the worker's generators, for messages.
         user_field: Name of the state's field for the states of data set and stream.
     """
@@ -45,10 +44,7 @@ def resume_points(saved: SavedState | None, num_workers: int) -> tuple[ResumePoi
 class WorkerPosition:
     """Tracks the position of one worker. Use it only in the worker's thread, with the worker's generators entered.
 
-    Args:
-        draws: The worker's generators.
-        fetcher: Makes the worker's batches.
-        around_iter: Context in which a data set is asked again for the iterator that the saved run had.
+    `around_iter` is the context in which a data set is asked again for the iterator that the saved run had.
     """
 
     def __init__(
@@ -62,14 +58,10 @@ class WorkerPosition:
         self._around_iter = around_iter
 
     def begin_epoch(self, key: RandomKey, epoch: int, resume_point: ResumePoint | None) -> SavedWorker:
-        """Begins an epoch or continues it; `epoch` counts the iterator's epochs.
+        """Begins an epoch or continues it, and returns the worker's position; `epoch` counts the iterator's epochs.
 
-        Returns:
-            The worker's position. If data set and stream have no states, this is the position before the data set was
-            asked for an iterator: everything after it comes out the same.
-
-        Raises:
-            StateError: The worker cannot continue there.
+        If data set and stream have no states, this is the position before the data set was asked for an iterator:
+        everything after it comes out the same. Raises StateError if the worker cannot continue there.
         """
         if resume_point is not None and resume_point.saved.user.is_known:
             restored = self.restore(key, epoch, resume_point)
@@ -81,11 +73,7 @@ class WorkerPosition:
         return self._snapshot(is_after_batch=False) if self._fetcher.is_stateful else before
 
     def restore(self, key: RandomKey, epoch: int, resume_point: ResumePoint) -> SavedWorker:
-        """Loads the data set's state, calls iter(), then loads the iterator's state, as torchdata does.
-
-        Returns:
-            The worker's position.
-        """
+        """Loads the data set's state, calls iter(), then loads the iterator's state, as torchdata does."""
         user, fetcher = resume_point.saved.user, self._fetcher
         fetcher.load_dataset(user.dataset, resume_point.user_field)
         with self._around_iter():

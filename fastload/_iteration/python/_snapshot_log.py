@@ -13,17 +13,12 @@ from fastload._resume._user_state import UserState
 
 
 class _Entry(NamedTuple):
-    """The snapshot that a worker took after batch `number`.
-
-    Attributes:
-        mark: Smallest later position at which a state may begin; None: there is none.
-        is_end: Whether the snapshot was taken at the end of the worker's stream, which followed that batch.
-    """
+    """The snapshot that a worker took after batch `number`."""
 
     number: int
-    mark: int | None
+    mark: int | None  # the smallest later position at which a state may begin; None: there is none
     snapshot: SavedWorker
-    is_end: bool
+    is_end: bool  # the worker's stream has ended after that batch
 
 
 class SnapshotLog:
@@ -76,12 +71,8 @@ class SnapshotLog:
     def states_before(self, begins_at: int, position: int, *, is_over: bool) -> Callable[[], WorkerStates]:
         """Returns a function that gives the workers' states before batch `begins_at`.
 
-        It may be called after the iteration has gone on, and waits for workers that have not begun.
-
-        Args:
-            begins_at: Number of the batch at which an iteration that loads the state begins.
-            position: Number of the first batch that was not handed out.
-            is_over: Whether the epoch is over.
+        It may be called after the iteration has gone on, and waits for workers that have not begun. `position` is the
+        number of the first batch that was not handed out; with `is_over`, the epoch is over.
         """
         found = [self._entry_at(begins_at, worker) for worker in range(len(self._starts))]
         if self._first_worker is None:

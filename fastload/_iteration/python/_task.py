@@ -20,10 +20,8 @@ class Task:
     """One requested batch.
 
     Args:
-        request: Describes the batch.
         is_asked: Whether a state may begin after the batch, so that the worker takes a snapshot then.
         epoch: The iterator's epoch, from 1.
-        worker_id: The worker that makes the batch.
         wake: Called when the task is done, or None.
     """
 

@@ -34,18 +34,13 @@ from fastload._workers._user_code import UserCode
 
 
 class ThreadGroup(WorkerGroup):
-    """The threads of one iterator; see WorkerGroup.
+    """The threads of one iterator; see WorkerGroup. They share the user's objects.
 
-    Args:
-        plan: The settings and objects that the workers share.
-        code: The user's objects, which all workers share.
-        held: The generators that these hold; None: several workers draw from them.
+    `held` are the generators that these objects hold; None: several workers draw from them.
     """
 
-    def __init__(
-        self, plan: WorkerPlan, code: UserCode, held: HeldGenerators | None, *, in_order: bool, max_batches: int
-    ) -> None:
-        super().__init__(plan.num_workers, plan.order, in_order=in_order, max_batches=max_batches)
+    def __init__(self, plan: WorkerPlan, code: UserCode, held: HeldGenerators | None) -> None:
+        super().__init__(plan)
         stop = StopSignal(plan.num_workers)
         self.end_calls = stop.end_calls
         self._stop = stop

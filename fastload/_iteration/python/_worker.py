@@ -13,7 +13,7 @@ import time
 import traceback
 import weakref
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -62,21 +62,25 @@ class WorkerPlan:
         fetch: The way in which each worker makes batches.
         num_workers: At least 1.
         base_seed: The iteration's base seed.
-        is_in_order: Whether a batch depends on the batches that its worker made before.
+        is_ordered: Whether a batch depends on the batches that its worker made before.
+        in_order: torch's argument. False: the batch that is done first is the next one.
+        max_batches: The most batches in flight; without order, this number is shared among the workers.
         resume_point: The resume point of each worker; None: nothing is resumed.
+        order: The order of work on a device.
         pin: Called with each batch; None: batches stay in pageable memory.
         set_device: Makes the device of the thread that iterates the current one; None: there is none.
-        order: The order of work on a device.
     """
 
     fetch: FetchPlan
     num_workers: int
     base_seed: int
-    is_in_order: bool
+    is_ordered: bool
+    in_order: bool
+    max_batches: int
     resume_point: tuple[ResumePoint, ...] | None
+    order: DeviceOrder
     pin: Callable[[Any], Any] | None = None
     set_device: Callable[[], Any] | None = None
-    order: DeviceOrder = field(default_factory=DeviceOrder)
 
 
 class StopSignal:
@@ -115,12 +119,8 @@ class Worker:
     """Makes batches, one after another, in its thread. Owns everything that a worker process of torch would own.
 
     Args:
-        plan: The settings and objects that all workers share.
-        number: From 0.
-        code: The user's objects.
-        held: The generators that these hold; None: several worker threads draw from them.
+        held: The generators that the user's objects hold; None: several worker threads draw from them.
         is_abandoned: Returns whether the worker's batches are not wanted any more.
-        memory: The memory of its batches.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class Worker:
         self._is_group_ending = is_abandoned
         self._images = ImageTally()
         self._problem: WorkerFailure | None = None  # the reason why no batch can be made
-        self._draws = WorkerDraws(self.generators, code, held) if plan.is_in_order else None
+        self._draws = WorkerDraws(self.generators, code, held) if plan.is_ordered else None
         self._position: WorkerPosition | None = None
         self._state_error: StateError | None = None
 
@@ -281,12 +281,7 @@ class Worker:
 
 
 class ThreadWorker(Worker, _native.Droppable):
-    """A worker in a thread of its own. If it is dropped, its stream ends in that thread, as an sqlite connection must.
-
-    Args:
-        plan, number, code, held, memory: As in Worker.
-        stop: The stop signal of its group.
-    """
+    """A worker in a thread of its own. If dropped, its stream ends in that thread, as an sqlite connection must."""
 
     _is_interrupt = staticmethod(is_interrupt)
 
@@ -315,9 +310,7 @@ class WorkerThread(DaemonThread):
     Has the members of the processes in ``_workers`` of torch's iterators, as far as they apply to a thread.
 
     Args:
-        stop: The stop signal of its group.
         worker: The worker, kept weakly: Note [references between threads and workers].
-        state: The state of the thread that iterates.
         report_ready: Called when the thread has set the number of its torch threads, before any user code runs.
     """
 
@@ -423,7 +416,7 @@ def _event_loop() -> Iterator[None]:
     except OSError as error:
         # A half-made loop holds a descriptor and is part of a reference cycle.
         traceback.clear_frames(error.__traceback__)
-        _collect_for(1)
+        _collect()
         raise
     asyncio.set_event_loop(loop)
     try:
@@ -433,12 +426,9 @@ def _event_loop() -> Iterator[None]:
         loop.close()
 
 
-def _collect_for(seconds: float) -> None:
-    """Collects garbage until a call finds some, for `seconds` at most.
-
-    A call does nothing while another thread collects.
-    """
-    deadline = time.monotonic() + seconds
+def _collect() -> None:
+    """Collects garbage until a call finds some, at most for a second: none does while another thread collects."""
+    deadline = time.monotonic() + 1
     while gc.collect() == 0 and time.monotonic() < deadline:
         time.sleep(0.001)
 

@@ -24,8 +24,7 @@ class WorkerDraws:
 
     Args:
         generators: The worker's three generators.
-        code: The user's objects.
-        held: The generators that these objects hold; None: several worker threads draw from them.
+        held: The generators that the user's objects hold; None: several worker threads draw from them.
         is_program: Whether the three generators are the program's, which no state sets.
     """
 
@@ -56,8 +55,7 @@ class WorkerDraws:
     def load(self, saved: SavedWorker, field: str) -> None:
         """Restores all generators from a loaded state, which overrides what worker_init_fn seeded.
 
-        Raises:
-            StateError: The worker has no such generator; the message names the field below `field`.
+        Raises StateError, which names the field below `field`, if the worker has no such generator.
         """
         if saved.held and self._held is None:
             raise StateError(
@@ -87,10 +85,7 @@ class WorkerDraws:
             self._generators.numpy.set_state(states.numpy)
 
     def copy(self, *, is_after_batch: bool) -> SavedWorker:
-        """Returns the current states of the generators.
-
-        After the first batch it searches the user's objects once more for generators that they hold.
-        """
+        """Returns the generators' states. After the first batch it searches the user's objects for more generators."""
         if self._held is not None and is_after_batch and not self._has_looked_again:
             self._held.find_more(self._code.roots, NAMES)
             self._has_looked_again = True
@@ -105,7 +100,6 @@ class WorkerStart:
     It waits on a queue, because a signal handler may wait while the code that it interrupted waits, too.
 
     Args:
-        key: Key of the epoch's random numbers, if they depend on one.
         epoch: Number of the iterator's epoch, from 1.
         worker: Kept until the epoch has begun, even if the iterator is gone: its state may still be asked for.
 

@@ -8,10 +8,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fastload._delivery._thread_order import DeviceOrder
 from fastload._errors import LoaderClosedError
 from fastload._iteration._maker import Request
 from fastload._iteration.python._task import Task
+from fastload._iteration.python._worker import WorkerPlan
 from fastload._iteration.python._worker_draws import WorkerStart
 from fastload._process._exit import exit_state
 from fastload._workers._collate_memory import CollateMemory
@@ -20,11 +20,6 @@ from fastload._workers._random_stream import RandomKey
 
 class WorkerGroup(ABC):
     """The workers of one iterator, and the batches that were requested from them.
-
-    Args:
-        num_workers: At least 1.
-        in_order: False: the batch that is done first is the next one.
-        max_batches: The most batches in flight; without order, this number is shared among the workers.
 
     Attributes:
         order: The order of work on a device.
@@ -36,14 +31,13 @@ class WorkerGroup(ABC):
     threads: Sequence[Any]
     end_calls: tuple[Callable[[], Any], ...]
 
-    def __init__(self, num_workers: int, order: DeviceOrder, *, in_order: bool, max_batches: int) -> None:
+    def __init__(self, plan: WorkerPlan) -> None:
         self._owner_pid = os.getpid()
-        self.order = order
-        self._memory = CollateMemory(max_batches)
+        self.order = plan.order
+        self._memory = CollateMemory(plan.max_batches)
         self.pending: deque[Task] = deque()
-        self._in_order = in_order
-        self._max_batches = max_batches
-        self._is_active = [True] * num_workers  # the worker's stream has not ended
+        self._in_order, self._max_batches = plan.in_order, plan.max_batches
+        self._is_active = [True] * plan.num_workers  # the worker's stream has not ended
         self._next_worker = 0
         self._submitted: Task | None = None  # last, and an interrupt may have left it unfinished
         self._epoch = 0
@@ -92,12 +86,7 @@ class WorkerGroup(ABC):
         """Requests a batch from the next worker; returns False if no active worker may get one more request now.
 
         An interrupt may come between any two steps. Another call with the same request, before any batch is taken,
-        completes the submission: each step can be repeated.
-
-        Args:
-            request: The batch to make.
-            done: A task that is still pending and whose batch is taken.
-            is_asked: Whether a state may begin after the batch.
+        completes the submission: each step can be repeated. `done` is the pending task whose batch is taken.
         """
         task = self._submitted
         if task is None or task.request is not request:
@@ -120,10 +109,7 @@ class WorkerGroup(ABC):
         """Gives its worker the task. May be repeated: the worker makes a batch of it once."""
 
     def wait(self, timeout_seconds: float) -> Task:
-        """Waits for the next finished task and returns it; the task stays pending until it is removed.
-
-        Args:
-            timeout_seconds: Limit of the wait; 0: no limit.
+        """Waits for the next finished task and returns it; it stays pending until removed. A timeout of 0 is none.
 
         Raises:
             RuntimeError: No batch was done for `timeout_seconds`, the next one or another, as torch counts it; the
