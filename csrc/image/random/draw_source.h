@@ -47,8 +47,6 @@ class DrawSource {
 
   protected:
     explicit DrawSource(UniformRule rule) noexcept : rule_(rule) {}
-    DrawSource(const DrawSource&) = default;
-    DrawSource& operator=(const DrawSource&) = default;
 
   private:
     virtual std::uint32_t next_bits24() noexcept = 0;
