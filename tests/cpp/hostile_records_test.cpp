@@ -7,7 +7,6 @@
 #include "engine/sample/sample_decoder.h"
 #include "image/plan/pixel_record.h"
 #include "image/steps/crop.h"
-#include "image/steps/random_resized_crop.h"
 #include "image/steps/resize.h"
 #include "kernels/dispatch.h"
 #include "picture_store.h"

@@ -8,7 +8,6 @@
 #include "engine/batch/buffer_pool.h"
 #include "failing_allocation.h"
 #include "image/steps/crop.h"
-#include "image/steps/random_resized_crop.h"
 #include "jpeg_bytes.h"
 #include "kernels/dispatch.h"
 #include "plan_steps.h"
