@@ -586,16 +586,9 @@ class Engine:
         views: Sequence[TransformPlan],
         seed: int,
         epoch: int,
-        directory: WorkingDirectory | None = None,
-        first_steps: FirstSteps | None = None,
-    ) -> Iteration: ...
-    def open_torch_iteration(
-        self,
-        index: SampleIndex,
-        views: Sequence[TransformPlan],
-        draws: Sequence[TorchDraws],
-        directory: WorkingDirectory | None = None,
+        draws: Sequence[TorchDraws] = (),
         first_lane: int = 0,
+        directory: WorkingDirectory | None = None,
         first_steps: FirstSteps | None = None,
     ) -> Iteration: ...
     def next_fallback(self) -> FallbackTask | None: ...  # waits without the GIL; None once the engine is closed
@@ -650,6 +643,7 @@ class SampleCounters(TypedDict):
     bytes_read: int
     stage_seconds: dict[str, float]
 
+# A sequence of plans holds one for each EXIF orientation, 1 to 8.
 class SampleDecoder:
     def __init__(
         self, *, max_file_bytes: int, max_pixels: int, native_jpeg: bool, cache: DecodeCache | None = None
@@ -657,7 +651,7 @@ class SampleDecoder:
     def run_file(
         self,
         path: bytes,
-        plan: TransformPlan,
+        plans: TransformPlan | Sequence[TransformPlan],
         draws: DrawSource,
         directory: WorkingDirectory | None = None,
         first_steps: FirstSteps | None = None,
@@ -665,17 +659,11 @@ class SampleDecoder:
     def run_bytes(
         self,
         contents: bytes,
-        plan: TransformPlan,
+        plans: TransformPlan | Sequence[TransformPlan],
         draws: DrawSource,
         rows: BatchRows | None = None,
         row: int = 0,
         opened: bytes = b"",
-    ) -> NDArray[np.uint8] | StatusFailure | None: ...
-    def run_oriented_file(
-        self, path: bytes, plans: Sequence[TransformPlan], draws: DrawSource
-    ) -> NDArray[np.uint8] | StatusFailure | None: ...
-    def run_oriented_bytes(
-        self, contents: bytes, plans: Sequence[TransformPlan], draws: DrawSource
     ) -> NDArray[np.uint8] | StatusFailure | None: ...
     def run_pixels(
         self,

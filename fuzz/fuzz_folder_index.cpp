@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "fuzz_input.h"
-#include "io/arena_index.h"
 #include "io/folder_index.h"
+#include "io/sample_index.h"
 
 namespace fastload {
 namespace {

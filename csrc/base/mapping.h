@@ -20,8 +20,6 @@ class Mapping {
         std::swap(size_, other.size_);
         return *this;
     }
-    Mapping(const Mapping&) = delete;  // two owners would unmap twice
-    Mapping& operator=(const Mapping&) = delete;
     ~Mapping();
 
     // Maps at least `size` private bytes, zeros, in huge pages if the system has them; data() is null if the system has

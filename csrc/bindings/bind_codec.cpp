@@ -122,7 +122,7 @@ py::tuple decode_coefficients(const py::bytes& record, const Rectangle& region, 
     Status status = reader->open(&bytes, *secret, salt, DecodeLimits{});
     const Region wanted = {region[0], region[1], region[2], region[3]};
     if (status.is_ok()) {
-        const ImageSize size = reader->record().frame().size;
+        const ImageSize size = reader->frame().size;
         if (!wanted.lies_inside(size.width, size.height)) throw py::value_error("region does not lie inside the image");
         status = reader->read_rows(&bytes, *secret, wanted);
     }

@@ -12,7 +12,6 @@
 #include <memory>
 #include <new>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/base64.h"
@@ -23,7 +22,7 @@
 #include "image/plan/image_sides.h"
 #include "image/random/draw_source.h"
 #include "image/random/torch_exp.h"
-#include "image/steps/gaussian_blur.h"
+#include "image/steps/blurs.h"
 #include "kernels/dispatch.h"
 
 namespace py = pybind11;

@@ -15,8 +15,8 @@
 #include <memory>
 #include <new>
 #include <stdexcept>
-#include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "bindings/bindings.h"
@@ -95,34 +95,23 @@ class EngineHandle {
         : pool_(max_free_buffers),
           engine_(num_threads,
                   worker_factory(options_of(max_file_bytes, max_pixels, is_native_jpeg_allowed, std::move(cache)))) {}
-    EngineHandle(const EngineHandle&) = delete;  // one owner of the threads
-    EngineHandle& operator=(const EngineHandle&) = delete;
 
     std::unique_ptr<HostBuffer> allocate(std::size_t size_bytes) {
         check_process(engine_.core());
         return allocate_from(pool_, size_bytes);
     }
 
-    py::object open_iteration(std::shared_ptr<SampleIndex> index, const Plans& views, std::uint64_t seed,
-                              std::uint64_t epoch, std::shared_ptr<WorkingDirectory> directory,
-                              std::shared_ptr<FirstSteps> first_steps) {
+    // `draws` is the generator of each lane; none if the draws come from the counter, which `seed` and `epoch` name.
+    py::object open_iteration(const std::shared_ptr<SampleIndex>& index, const Plans& views, std::uint64_t seed,
+                              std::uint64_t epoch, const std::vector<TorchDraws>& draws, std::size_t first_lane,
+                              const std::shared_ptr<WorkingDirectory>& directory,
+                              const std::shared_ptr<FirstSteps>& first_steps) {
         check_process(engine_.core());
-        std::vector<SampleSource> sources{{std::move(index), views_of(views), std::nullopt, seed, epoch,
-                                           std::move(directory), std::move(first_steps)}};
-        return make_iteration_object(engine_.open_iteration(std::move(sources)));
-    }
-
-    py::object open_torch_iteration(const std::shared_ptr<SampleIndex>& index, const Plans& views,
-                                    const std::vector<TorchDraws>& draws,
-                                    const std::shared_ptr<WorkingDirectory>& directory, std::size_t first_lane,
-                                    const std::shared_ptr<FirstSteps>& first_steps) {
-        check_process(engine_.core());
-        if (draws.empty()) throw py::value_error("draws must hold the generator of at least one lane");
-        if (first_lane >= draws.size()) throw py::value_error("first_lane must be one of the lanes");
-        std::vector<SampleSource> sources;
-        for (const TorchDraws& generator : draws) {
-            sources.push_back({index, views_of(views), generator, 0, 0, directory, first_steps});
-        }
+        const std::size_t num_lanes = std::max<std::size_t>(draws.size(), 1);
+        if (first_lane >= num_lanes) throw py::value_error("first_lane must be one of the lanes");
+        const SampleSource source = {index, views_of(views), std::nullopt, seed, epoch, directory, first_steps};
+        std::vector<SampleSource> sources(num_lanes, source);
+        for (std::size_t lane = 0; lane < draws.size(); ++lane) sources[lane].torch_draws = draws[lane];
         return make_iteration_object(engine_.open_iteration(std::move(sources), first_lane));
     }
 
@@ -213,11 +202,18 @@ py::array_t<std::uint8_t> array_of(DecodedSample sample, const OutputLayout& lay
     return py::array_t<std::uint8_t>(std::move(shape), bytes, owner);
 }
 
+// One plan, or one for each EXIF orientation.
+using GivenPlans = std::variant<std::shared_ptr<TransformPlan>, std::array<std::shared_ptr<TransformPlan>, 8>>;
+
+std::vector<SampleDecoder::Plan> plans_of(const GivenPlans& given) {
+    if (const auto* const one = std::get_if<0>(&given)) return {*one};
+    const auto& oriented = std::get<1>(given);
+    return {oriented.begin(), oriented.end()};
+}
+
 class SampleDecoderHandle {
   public:
-    using Plan = std::shared_ptr<TransformPlan>;
     using Steps = std::shared_ptr<FirstSteps>;
-    using OrientedPlans = std::array<Plan, 8>;
 
     SampleDecoderHandle(std::uint64_t max_file_bytes, std::uint64_t max_pixels, bool is_native_jpeg_allowed,
                         std::shared_ptr<DecodeCache> cache)
@@ -227,45 +223,37 @@ class SampleDecoderHandle {
     SampleDecoderHandle(const SampleDecoderHandle&) = delete;  // scratch memory has one owner
     SampleDecoderHandle& operator=(const SampleDecoderHandle&) = delete;
 
-    py::object run_file(const py::bytes& path, const Plan& plan, DrawSource& draws, const WorkingDirectory* directory,
-                        const Steps& first_steps) {
-        return run(plan, [&](DecodedSample* sample) {
-            return decoder_.run(span_of(path), plan, &draws, sample, directory, first_steps);
+    py::object run_file(const py::bytes& path, const GivenPlans& given, DrawSource& draws,
+                        const WorkingDirectory* directory, const Steps& first_steps) {
+        const std::vector<SampleDecoder::Plan> plans = plans_of(given);
+        return run(*plans.front(), [&](DecodedSample* sample) {
+            return decoder_.run(span_of(path), {plans.data(), plans.size()}, &draws, sample, directory, first_steps);
         });
     }
 
     // `opened` is the result of read_open(), or empty.
-    py::object run_bytes(const py::bytes& contents, const Plan& plan, DrawSource& draws, const BatchRows* rows,
+    py::object run_bytes(const py::bytes& contents, const GivenPlans& given, DrawSource& draws, const BatchRows* rows,
                          std::size_t row, const py::bytes& opened) {
+        const std::vector<SampleDecoder::Plan> plans = plans_of(given);
         FileVersion version;
-        const ByteSpan given = span_of(opened);
-        const bool is_of_file = given.size() == sizeof version;
-        if (is_of_file) std::memcpy(&version, given.data(), sizeof version);
+        const ByteSpan file = span_of(opened);
+        const bool is_of_file = file.size() == sizeof version;
+        if (is_of_file) std::memcpy(&version, file.data(), sizeof version);
         const auto make = [&](DecodedSample* sample) {
-            return decoder_.run_with_contents(span_of(contents), plan, &draws, sample, is_of_file ? &version : nullptr);
+            return decoder_.run_with_contents(span_of(contents), {plans.data(), plans.size()}, &draws, sample,
+                                              is_of_file ? &version : nullptr);
         };
-        return run(plan, make, rows, row);
+        return run(*plans.front(), make, rows, row);
     }
 
-    py::object run_oriented_file(const py::bytes& path, const OrientedPlans& plans, DrawSource& draws) {
-        return run(plans.front(), [&](DecodedSample* sample) {
-            return decoder_.run_oriented(span_of(path), const_plans(plans), &draws, sample);
-        });
-    }
-
-    py::object run_oriented_bytes(const py::bytes& contents, const OrientedPlans& plans, DrawSource& draws) {
-        return run(plans.front(), [&](DecodedSample* sample) {
-            return decoder_.run_oriented_contents(span_of(contents), const_plans(plans), &draws, sample);
-        });
-    }
-
-    py::object run_pixels(const py::buffer& pixels, std::int32_t width, std::int32_t height, const Plan& plan,
-                          DrawSource& draws, const BatchRows* rows, std::size_t row, const Steps& first_steps) {
+    py::object run_pixels(const py::buffer& pixels, std::int32_t width, std::int32_t height,
+                          const std::shared_ptr<TransformPlan>& plan, DrawSource& draws, const BatchRows* rows,
+                          std::size_t row, const Steps& first_steps) {
         const PackedImageView rgb = view_packed(pixels, width, height);
         const auto make = [&](DecodedSample* sample) {
             return decoder_.run_with_pixels(rgb, plan, &draws, sample, first_steps);
         };
-        return run(plan, make, rows, row);
+        return run(*plan, make, rows, row);
     }
 
     py::object check_bytes(const py::bytes& contents) {
@@ -312,12 +300,6 @@ class SampleDecoderHandle {
     }
 
   private:
-    static SampleDecoder::OrientedPlans const_plans(const OrientedPlans& plans) {
-        SampleDecoder::OrientedPlans all;
-        std::copy(plans.begin(), plans.end(), all.begin());
-        return all;
-    }
-
     // Returns the result of `call()`, made without the GIL.
     template <typename Call>
     Status at_work(Call&& call) {
@@ -341,7 +323,7 @@ class SampleDecoderHandle {
 
     // Makes a sample with `make(sample)`, in `row` of `rows` if it fits and nothing else refers to that row.
     template <typename Make>
-    py::object run(const Plan& plan, Make&& make, const BatchRows* rows = nullptr, std::size_t row = 0) {
+    py::object run(const TransformPlan& plan, Make&& make, const BatchRows* rows = nullptr, std::size_t row = 0) {
         DecodedSample sample;
         std::unique_ptr<BatchRows::Token> token;
         if (rows != nullptr && row < rows->count() && !rows->is_held(row)) {
@@ -355,7 +337,7 @@ class SampleDecoderHandle {
         }
         if (!status.is_ok()) return describe_failure(status);
         if (!sample.is_placed()) token.reset();
-        return array_of(std::move(sample), plan->layout(), std::move(token));
+        return array_of(std::move(sample), plan.layout(), std::move(token));
     }
 
     SampleDecoder decoder_;
@@ -420,10 +402,8 @@ void bind_engine(py::module_& m) {
              py::arg("max_pixels"), py::arg("native_jpeg"), py::arg("cache") = py::none())
         .def("allocate", &EngineHandle::allocate, py::arg("nbytes"))
         .def("open_iteration", &EngineHandle::open_iteration, py::arg("index"), py::arg("views"), py::arg("seed"),
-             py::arg("epoch"), py::arg("directory") = py::none(), py::arg("first_steps") = py::none())
-        .def("open_torch_iteration", &EngineHandle::open_torch_iteration, py::arg("index"), py::arg("views"),
-             py::arg("draws"), py::arg("directory") = py::none(), py::arg("first_lane") = 0,
-             py::arg("first_steps") = py::none())
+             py::arg("epoch"), py::arg("draws") = std::vector<TorchDraws>(), py::arg("first_lane") = 0,
+             py::arg("directory") = py::none(), py::arg("first_steps") = py::none())
         .def("next_fallback", &EngineHandle::next_fallback)
         .def("close", &EngineHandle::close, py::arg("timeout_seconds") = 0.0)
         .def("stats", &EngineHandle::stats)
@@ -441,14 +421,10 @@ void bind_decoders(py::module_& m) {
         "has to decode (call run_pixels), and a dict with the reason if there is no sample.")
         .def(py::init<std::uint64_t, std::uint64_t, bool, std::shared_ptr<DecodeCache>>(), py::kw_only(),
              py::arg("max_file_bytes"), py::arg("max_pixels"), py::arg("native_jpeg"), py::arg("cache") = py::none())
-        .def("run_file", &SampleDecoderHandle::run_file, py::arg("path"), py::arg("plan"), py::arg("draws"),
+        .def("run_file", &SampleDecoderHandle::run_file, py::arg("path"), py::arg("plans"), py::arg("draws"),
              py::arg("directory") = py::none(), py::arg("first_steps") = py::none())
-        .def("run_bytes", &SampleDecoderHandle::run_bytes, py::arg("contents"), py::arg("plan"), py::arg("draws"),
+        .def("run_bytes", &SampleDecoderHandle::run_bytes, py::arg("contents"), py::arg("plans"), py::arg("draws"),
              py::arg("rows") = py::none(), py::arg("row") = 0, py::arg("opened") = py::bytes())
-        .def("run_oriented_file", &SampleDecoderHandle::run_oriented_file, py::arg("path"), py::arg("plans"),
-             py::arg("draws"))
-        .def("run_oriented_bytes", &SampleDecoderHandle::run_oriented_bytes, py::arg("contents"), py::arg("plans"),
-             py::arg("draws"))
         .def("run_pixels", &SampleDecoderHandle::run_pixels, py::arg("pixels"), py::arg("width"), py::arg("height"),
              py::arg("plan"), py::arg("draws"), py::arg("rows") = py::none(), py::arg("row") = 0,
              py::arg("first_steps") = py::none())

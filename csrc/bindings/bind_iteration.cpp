@@ -79,8 +79,6 @@ class FallbackTask {
   public:
     explicit FallbackTask(PendingSample sample)
         : sample_(std::move(sample)), sample_index_(pending().slot->sample_indices[pending().position]) {}
-    FallbackTask(const FallbackTask&) = delete;  // a sample is finished once
-    FallbackTask& operator=(const FallbackTask&) = delete;
     ~FallbackTask() {
         if (!is_finished_ && !core().is_forked()) pending().lane->drop(pending());
     }
@@ -144,8 +142,6 @@ class FallbackTask {
 class Batch {
   public:
     explicit Batch(std::shared_ptr<DrawLane> lane) : lane_(std::move(lane)) {}
-    Batch(const Batch&) = delete;  // its slot is recycled once
-    Batch& operator=(const Batch&) = delete;
     ~Batch() {
         if (slot_ == nullptr || lane().core().is_forked()) return;
         lane().recycle(std::move(slot_));
@@ -289,8 +285,6 @@ std::chrono::milliseconds patience_left(std::chrono::steady_clock::time_point be
 class IterationHandle {
   public:
     explicit IterationHandle(std::unique_ptr<Iteration> iteration) : iteration_(std::move(iteration)) {}
-    IterationHandle(const IterationHandle&) = delete;  // one owner cancels
-    IterationHandle& operator=(const IterationHandle&) = delete;
     ~IterationHandle() {
         if (is_forked()) return;
         iteration().cancel();

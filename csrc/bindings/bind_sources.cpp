@@ -13,10 +13,8 @@
 
 #include "bindings/bindings.h"
 #include "bindings/class.h"
-#include "io/arena_index.h"
 #include "io/directory_scan.h"
 #include "io/folder_index.h"
-#include "io/joined_index.h"
 #include "io/sample_index.h"
 #include "io/working_directory.h"
 #include "python/without_gil.h"

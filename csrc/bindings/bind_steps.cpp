@@ -4,40 +4,134 @@
 
 #include <pybind11/stl.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <new>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "base/enum_names.h"
 #include "bindings/bindings.h"
 #include "bindings/class.h"
-#include "bindings/step_casters.h"
 #include "image/blur/box_blur.h"
 #include "image/plan/resolved_transform.h"
+#include "image/plan/step.h"
 #include "image/plan/transform_plan.h"
+#include "image/random/draw_source.h"
+#include "image/resize/resize_plan.h"
 #include "image/steps/affine.h"
-#include "image/steps/box_blur.h"
+#include "image/steps/blurs.h"
 #include "image/steps/color_jitter.h"
 #include "image/steps/crop.h"
-#include "image/steps/gaussian_blur.h"
 #include "image/steps/hue.h"
 #include "image/steps/pad.h"
 #include "image/steps/point_ops.h"
 #include "image/steps/policies.h"
 #include "image/steps/random_apply.h"
 #include "image/steps/random_erasing.h"
-#include "image/steps/random_flip.h"
-#include "image/steps/random_resized_crop.h"
 #include "image/steps/resize.h"
 #include "image/steps/saturation.h"
 #include "image/steps/sharpness.h"
 #include "image/steps/transpositions.h"
 
 namespace py = pybind11;
+
+// Conversions of step arguments from and to Python types.
+namespace pybind11::detail {
+
+// One of an enum's names. ValueError for any other object.
+template <typename Enum>
+class word_caster {
+  public:
+    PYBIND11_TYPE_CASTER(Enum, const_name("str"));
+
+    bool load(handle source, bool) {
+        std::string allowed;
+        for (const auto& [name, named] : fastload::EnumNames<Enum>::kNames) {
+            if (isinstance<str>(source) && source.cast<std::string>() == name) {
+                value = named;
+                return true;
+            }
+            allowed += std::string(allowed.empty() ? "\"" : ", \"") + name + "\"";
+        }
+        throw value_error(std::string(fastload::EnumNames<Enum>::kArgument) + " must be one of " + allowed + ", got " +
+                          std::string(repr(source)));
+    }
+
+    static handle cast(Enum word, return_value_policy, handle) { return str(fastload::name_of(word)).release(); }
+};
+
+template <>
+class type_caster<fastload::Interpolation> : public word_caster<fastload::Interpolation> {};
+template <>
+class type_caster<fastload::PaddingMode> : public word_caster<fastload::PaddingMode> {};
+template <>
+class type_caster<fastload::ResizeOrder> : public word_caster<fastload::ResizeOrder> {};
+template <>
+class type_caster<fastload::TorchvisionFamily> : public word_caster<fastload::TorchvisionFamily> {};
+
+template <>
+class type_caster<std::vector<std::byte>> {
+  public:
+    PYBIND11_TYPE_CASTER(std::vector<std::byte>, const_name("bytes"));
+
+    bool load(handle source, bool) {
+        if (!isinstance<bytes>(source)) return false;
+        const auto text = source.cast<std::string>();
+        const auto* first = reinterpret_cast<const std::byte*>(text.data());
+        value.assign(first, first + text.size());
+        return true;
+    }
+
+    static handle cast(const std::vector<std::byte>& elements, return_value_policy, handle) {
+        return bytes(reinterpret_cast<const char*>(elements.data()), elements.size()).release();
+    }
+};
+
+// (low, high)
+template <>
+class type_caster<fastload::LogRange> {
+  public:
+    PYBIND11_TYPE_CASTER(fastload::LogRange, const_name("tuple[float, float]"));
+
+    bool load(handle source, bool convert) {
+        make_caster<std::pair<float, float>> bounds;
+        if (!bounds.load(source, convert)) return false;
+        std::tie(value.from, value.to) = cast_op<std::pair<float, float>>(bounds);
+        return true;
+    }
+
+    static handle cast(const fastload::LogRange& range, return_value_policy, handle) {
+        return pybind11::make_tuple(range.from, range.to).release();
+    }
+};
+
+// (position, step)
+template <>
+class type_caster<fastload::PlacedStep> {
+  public:
+    PYBIND11_TYPE_CASTER(fastload::PlacedStep, const_name("tuple[int, Step]"));
+
+    bool load(handle source, bool convert) {
+        make_caster<std::pair<std::uint32_t, std::shared_ptr<fastload::Step>>> placed;
+        if (!placed.load(source, convert)) return false;
+        auto [position, step] = cast_op<std::pair<std::uint32_t, std::shared_ptr<fastload::Step>>>(placed);
+        value = {position, std::move(step)};
+        return value.step != nullptr;
+    }
+
+    static handle cast(const fastload::PlacedStep& placed, return_value_policy, handle) {
+        return pybind11::make_tuple(placed.position, std::const_pointer_cast<fastload::Step>(placed.step)).release();
+    }
+};
+
+}  // namespace pybind11::detail
 
 namespace fastload {
 namespace {

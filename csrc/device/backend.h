@@ -31,9 +31,6 @@ class DeviceBackend {
         int capture_mode = 0;
     };
 
-    DeviceBackend() = default;
-    DeviceBackend(const DeviceBackend&) = delete;  // shared by pointer
-    DeviceBackend& operator=(const DeviceBackend&) = delete;
     virtual ~DeviceBackend() = default;
 
     // Makes this device current for the calling thread, and lets the thread make calls that would otherwise break a

@@ -27,8 +27,6 @@ class BriefTurns {
     static constexpr std::int64_t kPatienceNs = 25 * kLongestNs;  // of a sleeping thread, see wait_to_be_next()
 
     BriefTurns() noexcept { ::sem_init(&next_, 0, 1); }
-    BriefTurns(const BriefTurns&) = delete;
-    BriefTurns& operator=(const BriefTurns&) = delete;
 
     static std::int64_t now_ns() noexcept { return time_ns(CLOCK_MONOTONIC); }
 

@@ -18,8 +18,6 @@ class BorrowedWorker {
   public:
     explicit BorrowedWorker(EngineCore& core) : core_(core), worker_(core.borrow_worker()) {}
     ~BorrowedWorker() { core_.return_worker(std::move(worker_)); }
-    BorrowedWorker(const BorrowedWorker&) = delete;  // one return for each loan
-    BorrowedWorker& operator=(const BorrowedWorker&) = delete;
     SampleWorker& operator*() const noexcept { return *worker_; }
 
   private:

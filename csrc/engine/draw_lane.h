@@ -35,8 +35,6 @@ class DrawLane final : public EngineClient, public std::enable_shared_from_this<
 
     // A lane ends with its engine. If the engine is already closed, the lane is cancelled.
     static std::shared_ptr<DrawLane> open(std::shared_ptr<EngineCore> core, SampleSource source);
-    DrawLane(const DrawLane&) = delete;  // tasks point to it
-    DrawLane& operator=(const DrawLane&) = delete;
 
     // Queues a batch. `images` has room for indices.size() samples for each view of the source. `memory` keeps that
     // room valid until the batch is taken or no thread works on it any more. Every index lies in [0, num_samples()). A

@@ -22,8 +22,6 @@ class Engine {
     // already started are ended first.
     Engine(std::size_t num_threads, SampleWorkerFactory make_worker);
     ~Engine();
-    Engine(const Engine&) = delete;  // one owner of the threads
-    Engine& operator=(const Engine&) = delete;
 
     std::shared_ptr<DrawLane> open_lane(SampleSource source);
     std::unique_ptr<Iteration> open_iteration(std::vector<SampleSource> sources, std::size_t first_lane = 0);

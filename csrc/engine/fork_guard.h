@@ -1,6 +1,9 @@
 // Tells a process that it was forked from the process in which an engine was started.
 #pragma once
 
+#include <pthread.h>
+
+#include <atomic>
 #include <cstdint>
 #include <utility>
 
@@ -12,12 +15,18 @@ namespace fastload {
 // and refuses if they differ. Destructors leak what they own, because destroying a condition variable with a waiter
 // that does not exist waits for ever.
 
-// Returns the number of forks above this process. Cheap: one relaxed load.
-std::uint32_t fork_generation() noexcept;
+// The number of forks above this process. Written only between fork() and its return in the child, where one thread
+// exists.
+inline std::atomic<std::uint32_t> g_fork_generation{0};
+
+inline std::uint32_t fork_generation() noexcept { return g_fork_generation.load(std::memory_order_relaxed); }
 
 // Installs the counter's handler. Call once, before the first engine; returns false if the system refuses (out of
 // memory).
-bool install_fork_counter() noexcept;
+inline bool install_fork_counter() noexcept {
+    const auto count_fork = [] { g_fork_generation.fetch_add(1, std::memory_order_relaxed); };
+    return pthread_atfork(nullptr, nullptr, count_fork) == 0;
+}
 
 // Owns a T and destroys it, except in a process forked since: there it is leaked, see Note [after fork].
 template <typename T>

@@ -1,7 +1,6 @@
 // One iteration over a dataset: batches are submitted as lists of sample indices and come out filled, in order.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>

@@ -8,7 +8,6 @@
 #include "kernels/coefficients.h"
 #include "kernels/color.h"
 #include "kernels/convert.h"
-#include "kernels/find_marker.h"
 #include "kernels/idct.h"
 #include "kernels/resize.h"
 #include "kernels/stream_copy.h"

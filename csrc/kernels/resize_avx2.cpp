@@ -7,8 +7,6 @@
 
 #include <immintrin.h>
 
-#include <cstring>
-
 FASTLOAD_BEGIN_TARGET(FASTLOAD_AVX2_FEATURES)
 namespace fastload {
 namespace {

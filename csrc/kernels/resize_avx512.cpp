@@ -6,8 +6,6 @@
 
 #include <immintrin.h>
 
-#include <cstring>
-
 FASTLOAD_BEGIN_TARGET(FASTLOAD_AVX512_FEATURES)
 namespace fastload {
 namespace {

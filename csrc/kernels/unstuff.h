@@ -1,4 +1,4 @@
-// Removes the byte stuffing from one scan, so that the entropy decoder never looks for FF.
+// Removes the byte stuffing from one scan, so that the entropy decoder never looks for FF; or finds its end alone.
 #pragma once
 
 #include <cstddef>
@@ -33,5 +33,11 @@ using UnstuffFunction = UnstuffedScan(ByteSpan source, std::uint8_t* clean,
 constexpr std::size_t kUnstuffSlackBytes = 64;
 
 UnstuffFunction unstuff_scalar, unstuff_avx2;
+
+// Returns the position of the first FF that is followed by a byte other than 00: the start of a marker, RSTn included,
+// or a fill byte. Returns the number of bytes if there is none.
+using FindMarkerFunction = std::size_t(ByteSpan bytes) noexcept;
+
+FindMarkerFunction find_marker_scalar, find_marker_avx2;
 
 }  // namespace fastload

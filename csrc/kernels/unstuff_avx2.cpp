@@ -10,13 +10,22 @@ FASTLOAD_BEGIN_TARGET(FASTLOAD_AVX2_FEATURES)
 namespace fastload {
 namespace {
 
+__m256i load(const std::uint8_t* bytes) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(bytes)); }
+
+// FF for each of 32 bytes that is FF and not followed by 00.
+__m256i markers_in(const std::uint8_t* bytes) {
+    const __m256i is_ff = _mm256_cmpeq_epi8(load(bytes), _mm256_set1_epi8(-1));
+    const __m256i is_stuffed = _mm256_cmpeq_epi8(load(bytes + 1), _mm256_setzero_si256());
+    return _mm256_andnot_si256(is_stuffed, is_ff);
+}
+
 struct CopyRun {
     std::size_t operator()(const std::uint8_t* from, const std::uint8_t* end, std::uint8_t* to) const noexcept {
         const auto size = static_cast<std::size_t>(end - from);
         const __m256i ff = _mm256_set1_epi8(-1);
         std::size_t run = 0;
         for (; run + 32 <= size; run += 32) {
-            const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + run));
+            const __m256i bytes = load(from + run);
             _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + run), bytes);
             const auto found = static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(bytes, ff)));
             if (found != 0) return run + static_cast<std::size_t>(__builtin_ctz(found));
@@ -30,6 +39,21 @@ struct CopyRun {
 
 UnstuffedScan unstuff_avx2(ByteSpan source, std::uint8_t* clean, Span<std::uint32_t> restart_offsets) noexcept {
     return unstuff_with(CopyRun{}, source, clean, restart_offsets);
+}
+
+std::size_t find_marker_avx2(ByteSpan bytes) noexcept {
+    constexpr std::size_t kStep = 64;
+    std::size_t place = 0;
+    for (; bytes.size() - place > kStep; place += kStep) {
+        const __m256i low = markers_in(bytes.data() + place);
+        const __m256i high = markers_in(bytes.data() + place + kStep / 2);
+        const __m256i either = _mm256_or_si256(low, high);
+        if (_mm256_testz_si256(either, either) != 0) continue;
+        const std::uint64_t in_low = static_cast<std::uint32_t>(_mm256_movemask_epi8(low));
+        const std::uint64_t in_high = static_cast<std::uint32_t>(_mm256_movemask_epi8(high));
+        return place + static_cast<std::size_t>(__builtin_ctzll(in_low | in_high << 32));
+    }
+    return place + find_marker_scalar(bytes.subspan(place, bytes.size() - place));
 }
 
 }  // namespace fastload

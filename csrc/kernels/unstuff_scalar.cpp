@@ -1,3 +1,4 @@
+#include <cstdint>
 #include <cstring>
 
 #include "kernels/unstuff_loop.h"
@@ -13,6 +14,19 @@ UnstuffedScan unstuff_scalar(ByteSpan source, std::uint8_t* clean, Span<std::uin
         return run;
     };
     return unstuff_with(copy_run, source, clean, restart_offsets);
+}
+
+std::size_t find_marker_scalar(ByteSpan bytes) noexcept {
+    std::size_t place = 0;
+    while (place < bytes.size()) {
+        const void* const found = std::memchr(bytes.data() + place, 0xFF, bytes.size() - place);
+        if (found == nullptr) break;
+        place = static_cast<std::size_t>(static_cast<const std::uint8_t*>(found) - bytes.data());
+        if (bytes.size() - place < 2) break;
+        if (bytes[place + 1] != 0) return place;
+        place += 2;
+    }
+    return bytes.size();
 }
 
 }  // namespace fastload

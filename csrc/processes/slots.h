@@ -43,8 +43,6 @@ class ArenaSlots {
     };
 
     explicit ArenaSlots(std::shared_ptr<const Arena> arena);
-    ArenaSlots(const ArenaSlots&) = delete;  // one worker chooses
-    ArenaSlots& operator=(const ArenaSlots&) = delete;
     ~ArenaSlots();
 
     // The parent has copied the answer in `slot`. Returns false if there is no answer in it.

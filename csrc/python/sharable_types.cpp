@@ -3,7 +3,6 @@
 #include <frameobject.h>
 
 #include <cstring>
-#include <initializer_list>
 #include <utility>
 
 namespace fastload {

@@ -91,7 +91,7 @@ def _decode_natively(path: str | os.PathLike[str], flags: int) -> NDArray[np.uin
     name = _file_name(path)
     if name is None or type(flags) is not int or (plans := _exact_plans().get(flags)) is None:
         return None
-    result = thread_decoder(_MAX_PIXELS).run_oriented_file(name, plans, no_draws())
+    result = thread_decoder(_MAX_PIXELS).run_file(name, plans, no_draws())
     return None if isinstance(result, dict) else result
 
 
@@ -123,7 +123,7 @@ def _exact_plans() -> dict[int, tuple[_native.TransformPlan, ...]]:
     exact = {}
     for flags in (_COLOR, _COLOR_RGB, _COLOR | _IGNORE_ORIENTATION, _COLOR_RGB | _IGNORE_ORIENTATION):
         plans = _plans(is_bgr=bool(flags & _COLOR), is_turned=not flags & _IGNORE_ORIENTATION)
-        pixels = thread_decoder().run_oriented_bytes(_TEST_FILE, plans, no_draws())
+        pixels = thread_decoder().run_bytes(_TEST_FILE, plans, no_draws())
         theirs = decode(contents, flags)
         if isinstance(pixels, np.ndarray) and isinstance(theirs, np.ndarray) and equal_arrays(pixels, theirs):
             exact[flags] = plans

@@ -9,7 +9,6 @@
 #include "image/plan/transform_plan.h"
 #include "image/steps/crop.h"
 #include "image/steps/random_apply.h"
-#include "image/steps/random_resized_crop.h"
 #include "plan_steps.h"
 #include "scripted_lanes.h"
 

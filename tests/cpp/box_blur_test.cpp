@@ -3,7 +3,7 @@
 #include "check.h"
 #include "image/blur/box_blur.h"
 #include "image/plan/working_image.h"
-#include "image/steps/box_blur.h"
+#include "image/steps/blurs.h"
 #include "kernel_variants.h"
 #include "plan_steps.h"
 #include "test_images.h"

@@ -1,4 +1,4 @@
-#include "codec/jpeg/coefficient_record.h"
+#include "codec/jpeg/record_reader.h"
 
 #include "check.h"
 #include "coefficient_records.h"
@@ -73,7 +73,7 @@ TEST_CASE(coefficient_record_of_a_crop_is_read_without_other_rows) {
     const auto reader = std::make_unique<jpeg::RecordReader>();
     VectorBytes bytes(record);
     CHECK(reader->open(&bytes, record_key(), kSalt, DecodeLimits{}).is_ok());
-    CHECK(bytes.bytes_read <= jpeg::CoefficientRecord::kFirstBytes);
+    CHECK(bytes.bytes_read <= jpeg::RecordReader::kFirstBytes);
     const std::uint64_t of_head = bytes.bytes_read;
     CHECK(reader->read_rows(&bytes, record_key(), kCrop).is_ok());
     // Rows 1 and 2 of 5: the chroma filter also reads a sample on each side.
@@ -117,7 +117,7 @@ TEST_CASE(coefficient_record_with_a_long_table_takes_a_second_read) {
         CHECK_EQUAL(view.at(0, 7, 9), 128);
         CHECK_EQUAL(decoder.reader().rows().first, 998);
         CHECK_EQUAL(decoder.reader().rows().end, 1000);
-        CHECK(decoder.reader().rows().offset > jpeg::CoefficientRecord::kFirstBytes);
+        CHECK(decoder.reader().rows().offset > jpeg::RecordReader::kFirstBytes);
     }
 }
 

@@ -61,7 +61,7 @@ class VectorBytes final : public jpeg::RecordBytes {
 inline bool put_sums_right(std::vector<std::uint8_t>* record, std::uint64_t salt = kSalt) {
     const ByteSpan bytes(record->data(), record->size());
     std::size_t head_bytes = 0;
-    if (!jpeg::CoefficientRecord::find_head_bytes(bytes, DecodeLimits{}, &head_bytes).is_ok() ||
+    if (!jpeg::RecordReader::find_head_bytes(bytes, DecodeLimits{}, &head_bytes).is_ok() ||
         head_bytes > record->size()) {
         return false;
     }
@@ -72,8 +72,9 @@ inline bool put_sums_right(std::vector<std::uint8_t>* record, std::uint64_t salt
         std::memcpy(record->data() + at, &check, kNumber);
     };
     put_check();
-    const auto opened = std::make_unique<jpeg::CoefficientRecord>();
-    if (!opened->open(bytes.subspan(0, head_bytes), record_key(), salt, DecodeLimits{}).is_ok()) return false;
+    const auto opened = std::make_unique<jpeg::RecordReader>();
+    jpeg::MemoryBytes source(bytes);
+    if (!opened->open(&source, record_key(), salt, DecodeLimits{}).is_ok()) return false;
     const jpeg::Frame& frame = opened->frame();
     const jpeg::CoefficientLayout layout(frame);
     for (std::int32_t row = 0; row < frame.mcus_high; ++row) {
@@ -100,7 +101,7 @@ class RecordDecoder {
         VectorBytes bytes(record);
         Status status = reader_->open(&bytes, record_key(), kSalt, DecodeLimits{}, part_);
         if (!status.is_ok()) return status;
-        const ImageSize size = reader_->record().frame().size;
+        const ImageSize size = reader_->frame().size;
         if (!region.lies_inside(size.width, size.height)) return Status::irregular("a region outside", 0);
         status = reader_->read_rows(&bytes, record_key(), region);
         return status.is_ok() ? decoder_->decode_record(*reader_, region, view) : status;

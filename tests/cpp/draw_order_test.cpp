@@ -11,7 +11,7 @@
 #include "engine/engine.h"
 #include "failing_allocation.h"
 #include "image/plan/transform_plan.h"
-#include "image/steps/random_resized_crop.h"
+#include "image/steps/crop.h"
 #include "plan_steps.h"
 #include "scripted_lanes.h"
 

@@ -43,7 +43,7 @@ TEST_CASE(numbers_are_made_of_words_as_torch_makes_them) {
 }
 
 TEST_CASE(a_draw_rounded_up_to_the_upper_bound_becomes_the_lower_one_if_torch_does_so) {
-    const std::uint32_t highest = TorchExp::kNumDraws - 1;
+    const std::uint32_t highest = UniformNumbers::count() - 1;
     for (const bool is_fused : {false, true}) {
         CHECK_EQUAL(scaled_uniform(highest, 0.9F, 1.0F, {is_fused, false}), 1.0F);
         CHECK_EQUAL(scaled_uniform(highest, 0.9F, 1.0F, {is_fused, true}), 0.9F);

@@ -2,10 +2,9 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "io/arena_index.h"
 #include "io/directory_scan.h"
 #include "io/folder_index.h"
-#include "io/joined_index.h"
+#include "io/sample_index.h"
 #include "temporary_folder.h"
 
 namespace fastload {

@@ -7,7 +7,6 @@
 #include "engine/sample/sample_decoder.h"
 #include "image/plan/pixel_record.h"
 #include "image/steps/crop.h"
-#include "image/steps/random_resized_crop.h"
 #include "image/steps/resize.h"
 #include "kernels/dispatch.h"
 #include "picture_store.h"
@@ -110,7 +109,7 @@ TEST_CASE(hostile_coefficient_records_give_an_image_or_a_status) {
         CounterDraws draws(1, 2, static_cast<std::uint64_t>(i));
         CounterDraws same_draws = draws;
         DecodedSample result;
-        const Status status = decoder.run(bytes_of(path), plan, &draws, &result);
+        const Status status = decoder.run(bytes_of(path), {&plan, 1}, &draws, &result);
         if (!status.is_ok()) continue;
         std::size_t size_bytes = 0;
         CHECK(plan->count_bytes(result.size, &size_bytes));
@@ -118,7 +117,7 @@ TEST_CASE(hostile_coefficient_records_give_an_image_or_a_status) {
         if (plan == crop) CHECK(result.size.width == 24 && result.size.height == 20);
         if (store.files().counters().hits != hits) continue;
         DecodedSample plain;
-        CHECK(plain_decoder.run(bytes_of(path), plan, &same_draws, &plain).is_ok());
+        CHECK(plain_decoder.run(bytes_of(path), {&plan, 1}, &same_draws, &plain).is_ok());
         CHECK_EQUAL(result.size_bytes, plain.size_bytes);
         CHECK(std::equal(result.bytes.get(), result.bytes.get() + size_bytes, plain.bytes.get()));
     }

@@ -2,8 +2,8 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "io/arena_index.h"
 #include "io/file_reader.h"
+#include "io/sample_index.h"
 #include "io/working_directory.h"
 #include "temporary_folder.h"
 

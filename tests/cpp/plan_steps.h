@@ -8,7 +8,7 @@
 
 #include "check.h"
 #include "image/plan/transform_plan.h"
-#include "image/steps/random_flip.h"
+#include "image/steps/transpositions.h"
 
 namespace fastload::testing {
 

@@ -8,7 +8,6 @@
 #include "engine/batch/buffer_pool.h"
 #include "failing_allocation.h"
 #include "image/steps/crop.h"
-#include "image/steps/random_resized_crop.h"
 #include "jpeg_bytes.h"
 #include "kernels/dispatch.h"
 #include "plan_steps.h"
@@ -65,7 +64,7 @@ SampleDecoder make_decoder(const NativeWorkerOptions& options = {}) { return {*s
 
 Status run(SampleDecoder& decoder, const std::string& path, const SampleDecoder::Plan& plan, DecodedSample* result) {
     CounterDraws draws(1, 2, 3);
-    return decoder.run(bytes_of(path), plan, &draws, result);
+    return decoder.run(bytes_of(path), {&plan, 1}, &draws, result);
 }
 
 std::vector<std::uint8_t> bytes_in(const DecodedSample& result) {
@@ -89,7 +88,7 @@ bool shows(const DecodedSample& result, const BlockPicture& picture, int left = 
 TEST_CASE(decoder_returns_the_decoded_image_of_any_size_without_steps) {
     TemporaryFolder folder;
     SampleDecoder decoder = make_decoder();
-    const auto plan = make_plan({});
+    const SampleDecoder::Plan plan = make_plan({});
     for (const auto& [width, height] : {std::pair(24, 16), std::pair(9, 41), std::pair(1, 1), std::pair(200, 7)}) {
         const BlockPicture picture(width, height);
         DecodedSample result;
@@ -105,7 +104,7 @@ TEST_CASE(decoder_writes_to_the_callers_row_if_the_sample_fills_it) {
     const BlockPicture picture(24, 16);
     const std::string path = folder.write("image", picture.file());
     SampleDecoder decoder = make_decoder();
-    const auto plan = make_plan({});
+    const SampleDecoder::Plan plan = make_plan({});
     DecodedSample own;
     CHECK(run(decoder, path, plan, &own).is_ok());
     const std::size_t size = own.size_bytes;
@@ -149,7 +148,7 @@ TEST_CASE(decoder_results_outlive_later_samples_and_the_decoder) {
     TemporaryFolder folder;
     const BlockPicture pictures[] = {{40, 30, 40}, {16, 48, -50}};
     const std::string paths[] = {folder.write("first", pictures[0].file()), folder.write("second", pictures[1].file())};
-    const auto plan = make_plan({});
+    const SampleDecoder::Plan plan = make_plan({});
     std::vector<DecodedSample> results(6);
     {
         SampleDecoder decoder = make_decoder();
@@ -163,7 +162,7 @@ TEST_CASE(decoder_decodes_what_a_crop_needs_and_nothing_moves) {
     const BlockPicture picture(70, 50);
     SampleDecoder decoder = make_decoder();
     DecodedSample result;
-    const auto plan = make_plan({placed(sized<CenterCrop>(22, 14))});
+    const SampleDecoder::Plan plan = make_plan({placed(sized<CenterCrop>(22, 14))});
     CHECK(run(decoder, folder.write("image", picture.file()), plan, &result).is_ok());
     CHECK_EQUAL(result.size.width, 22);
     CHECK(shows(result, picture, 24, 18));
@@ -218,7 +217,7 @@ TEST_CASE(decoder_leaves_a_file_to_the_reference_decoder_and_takes_its_pixels) {
         {path, no_jpeg, StatusCode::kUnsupported},
         {path, few_pixels, StatusCode::kLimitExceeded},
     };
-    const auto plan = make_plan({placed(sized<RandomResizedCrop>(20, 18))});
+    const SampleDecoder::Plan plan = make_plan({placed(sized<RandomResizedCrop>(20, 18))});
     DecodedSample expected;
     SampleDecoder native = make_decoder();
     CHECK(run(native, path, plan, &expected).is_ok());
@@ -244,7 +243,7 @@ TEST_CASE(decoder_tells_why_a_file_cannot_be_read_and_goes_on) {
     NativeWorkerOptions options;
     options.max_file_bytes = picture.file().size();
     SampleDecoder decoder = make_decoder(options);
-    const auto plan = make_plan({});
+    const SampleDecoder::Plan plan = make_plan({});
     const struct {
         std::string path;
         StatusCode code;
@@ -271,7 +270,7 @@ TEST_CASE(decoder_refuses_images_that_the_steps_cannot_be_applied_to) {
     TemporaryFolder folder;
     const BlockPicture picture(16, 16);
     SampleDecoder decoder = make_decoder();
-    const auto plan = make_plan({placed(sized<RandomCrop>(17, 8))});
+    const SampleDecoder::Plan plan = make_plan({placed(sized<RandomCrop>(17, 8))});
     DecodedSample result;
     CHECK(run(decoder, folder.write("image", picture.file()), plan, &result).code == StatusCode::kInvalidGeometry);
     const std::vector<std::uint8_t> pixels = picture.packed();
@@ -296,14 +295,14 @@ TEST_CASE(decoder_gives_the_same_for_contents_and_for_their_file) {
     TemporaryFolder folder;
     const BlockPicture picture(33, 18);
     SampleDecoder decoder = make_decoder();
-    const auto plan = make_plan({placed(sized<RandomResizedCrop>(20, 18))});
+    const SampleDecoder::Plan plan = make_plan({placed(sized<RandomResizedCrop>(20, 18))});
     DecodedSample of_file;
     CHECK(run(decoder, folder.write("image", picture.file()), plan, &of_file).is_ok());
     static_cast<void>(decoder.take_timings());
     for (const std::string& contents : {picture.file(), std::string("not an image"), picture.file()}) {
         CounterDraws draws(1, 2, 3);
         DecodedSample result;
-        const Status status = decoder.run_with_contents(bytes_of(contents), plan, &draws, &result);
+        const Status status = decoder.run_with_contents(bytes_of(contents), {&plan, 1}, &draws, &result);
         CHECK(status.is_ok() == (contents == picture.file()));
         if (status.is_ok()) CHECK(bytes_in(result) == bytes_in(of_file));
     }
@@ -315,11 +314,11 @@ TEST_CASE(decoder_draws_in_the_order_of_samples_and_a_failed_one_can_be_rewound)
     const BlockPicture picture(64, 56);
     const std::string whole = folder.write("whole", picture.file());
     const std::string cut = folder.write("cut", picture.file().substr(0, picture.file().size() - 30));
-    const auto plan = make_plan({placed(sized<RandomResizedCrop>(24, 24)), flip(0.5, 1)});
+    const SampleDecoder::Plan plan = make_plan({placed(sized<RandomResizedCrop>(24, 24)), flip(0.5, 1)});
     SampleDecoder decoder = make_decoder();
     TorchDraws draws(Mt19937Stream(5), UniformRule{});
     std::vector<DecodedSample> expected(8);
-    for (DecodedSample& result : expected) CHECK(decoder.run(bytes_of(whole), plan, &draws, &result).is_ok());
+    for (DecodedSample& result : expected) CHECK(decoder.run(bytes_of(whole), {&plan, 1}, &draws, &result).is_ok());
     CHECK(bytes_in(expected[0]) != bytes_in(expected[1]));
     const std::uint32_t next_word = draws.stream().next_uint32();
 
@@ -327,9 +326,9 @@ TEST_CASE(decoder_draws_in_the_order_of_samples_and_a_failed_one_can_be_rewound)
     for (const DecodedSample& wanted : expected) {
         const Mt19937Stream before = again.stream();
         DecodedSample result;
-        CHECK(is_for_fallback(decoder.run(bytes_of(cut), plan, &again, &result).code));
+        CHECK(is_for_fallback(decoder.run(bytes_of(cut), {&plan, 1}, &again, &result).code));
         again.stream() = before;
-        CHECK(decoder.run(bytes_of(whole), plan, &again, &result).is_ok());
+        CHECK(decoder.run(bytes_of(whole), {&plan, 1}, &again, &result).is_ok());
         CHECK(bytes_in(result) == bytes_in(wanted));
     }
     CHECK_EQUAL(again.stream().next_uint32(), next_word);
@@ -340,14 +339,14 @@ TEST_CASE(decoder_takes_one_piece_of_memory_for_each_sample_once_it_is_warm) {
     const BlockPicture picture(120, 90);
     const std::string path = folder.write("image", picture.file());
     const std::vector<std::uint8_t> pixels = picture.packed();
-    const auto plan = make_plan({placed(sized<RandomResizedCrop>(32, 32))});
+    const SampleDecoder::Plan plan = make_plan({placed(sized<RandomResizedCrop>(32, 32))});
     SampleDecoder decoder = make_decoder();
     CHECK_EQUAL(decoder.take_timings().bytes_read, 0U);
     const auto run_both = [&](std::uint64_t sample, int* num_ok) {
         for (const bool is_native : {true, false}) {
             CounterDraws draws(0, 0, sample);
             DecodedSample result;
-            const Status status = is_native ? decoder.run(bytes_of(path), plan, &draws, &result)
+            const Status status = is_native ? decoder.run(bytes_of(path), {&plan, 1}, &draws, &result)
                                             : decoder.run_with_pixels(picture.view_of(pixels), plan, &draws, &result);
             *num_ok += status.is_ok() ? 1 : 0;
         }
@@ -374,11 +373,11 @@ TEST_CASE(whichever_allocation_fails_a_decoder_says_so_and_goes_on) {
     const BlockPicture picture(120, 90);
     const std::string path = folder.write("image", picture.file());
     const std::vector<std::uint8_t> pixels = picture.packed();
-    const auto plan = make_plan({placed(sized<RandomResizedCrop>(32, 32))});
+    const SampleDecoder::Plan plan = make_plan({placed(sized<RandomResizedCrop>(32, 32))});
     for (const bool is_native : {true, false}) {
         const auto attempt = [&](SampleDecoder& decoder, DecodedSample* result) {
             CounterDraws draws(1, 2, 3);
-            return is_native ? decoder.run(bytes_of(path), plan, &draws, result)
+            return is_native ? decoder.run(bytes_of(path), {&plan, 1}, &draws, result)
                              : decoder.run_with_pixels(picture.view_of(pixels), plan, &draws, result);
         };
         DecodedSample expected;
@@ -408,12 +407,12 @@ TEST_CASE(decoders_in_several_threads_share_a_plan) {
     TemporaryFolder folder;
     const BlockPicture picture(96, 80);
     const std::string path = folder.write("image", picture.file());
-    const auto plan = make_plan({placed(sized<RandomResizedCrop>(24, 24))});
+    const SampleDecoder::Plan plan = make_plan({placed(sized<RandomResizedCrop>(24, 24))});
     const auto make_all = [&](std::vector<DecodedSample>* results) {
         SampleDecoder decoder = make_decoder();
         TorchDraws draws(Mt19937Stream(11), {true, true});
         for (DecodedSample& result : *results) {
-            if (!decoder.run(bytes_of(path), plan, &draws, &result).is_ok()) return;
+            if (!decoder.run(bytes_of(path), {&plan, 1}, &draws, &result).is_ok()) return;
         }
     };
     std::vector<std::vector<DecodedSample>> results(5);

@@ -15,7 +15,6 @@
 #include "image/steps/point_ops.h"
 #include "image/steps/policies.h"
 #include "image/steps/random_apply.h"
-#include "image/steps/random_resized_crop.h"
 #include "image/steps/resize.h"
 #include "image/steps/sharpness.h"
 #include "image/steps/transpositions.h"

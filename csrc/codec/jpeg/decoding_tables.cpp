@@ -8,10 +8,6 @@ namespace {
 // Magnitude bits of an AC coefficient that fits 16 bits with its sign.
 constexpr int kMaxCoefficientBits = 15;
 
-Status unusual_dc(const Scan& scan) noexcept {
-    return Status::irregular("a DC Huffman table that is missing or not usual", scan.data_offset);
-}
-
 Status unusual_ac(const Scan& scan) noexcept {
     return Status::irregular("an AC Huffman table that is missing or not usual", scan.data_offset);
 }
@@ -54,7 +50,9 @@ Status DecodingTables::match(const Frame& frame, const Scan& scan, const Tables&
 Status DecodingTables::match_sequential(const Scan& scan, const Tables& tables) noexcept {
     for (int i = 0; i < scan.component_count; ++i) {
         const ScanComponent& component = scan.components[i];
-        if (dc[component.dc_slot].match(tables.dc[component.dc_slot]) == nullptr) return unusual_dc(scan);
+        if (dc[component.dc_slot].match(tables.dc[component.dc_slot]) == nullptr) {
+            return Status::irregular("a DC Huffman table that is missing or not usual", scan.data_offset);
+        }
         if (scan.spectral_end == 0) continue;
         if (ac[component.ac_slot].match(tables.ac[component.ac_slot]) == nullptr) return unusual_ac(scan);
     }

@@ -8,7 +8,7 @@
 #include "codec/decoder.h"
 #include "codec/jpeg/decoding_tables.h"
 #include "codec/jpeg/markers.h"
-#include "kernels/find_marker.h"
+#include "kernels/unstuff.h"
 
 namespace fastload::jpeg {
 

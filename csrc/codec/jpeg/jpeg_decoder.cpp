@@ -9,7 +9,6 @@ namespace fastload {
 namespace {
 
 using jpeg::as_size;
-using jpeg::CoefficientRecord;
 using jpeg::EntropyIndex;
 using jpeg::Frame;
 using jpeg::FrameComponent;
@@ -26,7 +25,7 @@ constexpr std::int32_t kMinGain = 16;
 
 // Reconstructs the part of one component's block row that lies in the reconstructor's window. False if it holds too few
 // blocks.
-bool reconstruct_blocks(const KernelTable& kernels, const CoefficientRecord& record, int component,
+bool reconstruct_blocks(const KernelTable& kernels, const jpeg::RecordReader& record, int component,
                         std::int32_t block_row, ByteSpan packed, const Reconstructor& reconstructor) {
     const FrameComponent& facts = record.frame().components[component];
     const McuWindow& window = reconstructor.window();
@@ -134,10 +133,9 @@ Status JpegDecoder::read_coefficients(jpeg::CoefficientWriter* writer) noexcept 
                                         : sequential_.read(file_, header_, writer);
 }
 
-Status JpegDecoder::decode_record(const jpeg::RecordReader& reader, const Region& region,
+Status JpegDecoder::decode_record(const jpeg::RecordReader& record, const Region& region,
                                   StripImageView* rgb) noexcept {
-    const CoefficientRecord& record = reader.record();
-    const jpeg::RecordRows& rows = reader.rows();
+    const jpeg::RecordRows& rows = record.rows();
     const Frame& frame = record.frame();
     if (const Status status = reconstructor_.prepare(frame, record.color(), region); !status.is_ok()) return status;
     for (std::int32_t row = rows.first; row < rows.end; ++row) {
@@ -145,7 +143,7 @@ Status JpegDecoder::decode_record(const jpeg::RecordReader& reader, const Region
             const FrameComponent& component = frame.components[i];
             const int count = std::min(component.vertical, component.blocks_high - row * component.vertical);
             for (int block_row = 0; block_row < count; ++block_row) {
-                const ByteSpan packed = record.block_row(rows, reader.row_bytes(), row, i, block_row);
+                const ByteSpan packed = record.block_row(row, i, block_row);
                 if (!reconstruct_blocks(kernels_, record, i, row * component.vertical + block_row, packed,
                                         reconstructor_)) {
                     return Status::irregular("a coefficient record has too few bytes for its blocks", 0);

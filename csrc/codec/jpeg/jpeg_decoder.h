@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 
 #include "base/image_view.h"
 #include "base/span.h"
@@ -63,9 +62,9 @@ class JpegDecoder {
     // Decodes all of the file that read_header() accepted last, up to its EOI, and writes its coefficients; the caller
     // then calls writer->finish(). Not ok if decode() of the whole image is not, or if such a file has no record.
     Status read_coefficients(jpeg::CoefficientWriter* writer) noexcept;
-    // Like decode(), for the file of a record; the file itself need not exist. `reader` has read the rows for this
+    // Like decode(), for the file of a record; the file itself need not exist. `record` has read the rows for this
     // region and lives until the view was used. kIrregular if blocks end after their block row.
-    Status decode_record(const jpeg::RecordReader& reader, const Region& region, StripImageView* rgb) noexcept;
+    Status decode_record(const jpeg::RecordReader& record, const Region& region, StripImageView* rgb) noexcept;
 
     // True if files like the one that read_header() accepted last can have an index. Then sets the shape of its scan.
     bool scan_shape(jpeg::ScanShape* shape) const noexcept;

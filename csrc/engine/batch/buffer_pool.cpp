@@ -1,7 +1,6 @@
 #include "engine/batch/buffer_pool.h"
 
 #include <mutex>
-#include <new>
 #include <utility>
 #include <vector>
 

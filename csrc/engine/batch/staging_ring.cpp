@@ -15,8 +15,6 @@ class StagingSlot::Memory {
         : backend_(std::move(backend)), data_(data), slot_bytes_(slot_bytes), owner_(std::move(owner)) {
         slots_.resize(num_slots);
     }
-    Memory(const Memory&) = delete;  // owns events
-    Memory& operator=(const Memory&) = delete;
 
     // Deleter for a shared_ptr: destroys `memory`, or keeps it until no copy reads from it.
     static void let_go(Memory* memory) noexcept;

@@ -21,8 +21,6 @@ class BuiltRecords {
     // The caller has checked that the owner of `folder` can be trusted. May throw std::bad_alloc.
     BuiltRecords(UniqueFd folder, std::unique_ptr<const HashKey> key, RecordKind kind)
         : folder_(std::move(folder)), key_(std::move(key)), kind_(kind) {}
-    BuiltRecords(const BuiltRecords&) = delete;  // found records point to it
-    BuiltRecords& operator=(const BuiltRecords&) = delete;
 
     // Opens the files. Returns 0 or the system's error. Call it once, before anything else. May throw std::bad_alloc.
     int open() { return look_at_folder(place(), {}, &files_); }

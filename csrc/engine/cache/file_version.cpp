@@ -134,7 +134,7 @@ bool is_whole_coefficient_record(const HashKey& secret, const ContentKey& key, B
     jpeg::MemoryBytes bytes(record);
     jpeg::RecordReader reader;
     if (!reader.open(&bytes, secret, key.hash.high, limits).is_ok()) return false;
-    const ImageSize size = reader.record().frame().size;
+    const ImageSize size = reader.frame().size;
     return reader.read_rows(&bytes, secret, {0, 0, size.width, size.height}).is_ok();
 }
 

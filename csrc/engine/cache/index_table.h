@@ -23,8 +23,6 @@ class IndexTable final : public IndexRecords {
 
     // Takes memory as needed, at most `max_bytes`.
     explicit IndexTable(std::size_t max_bytes) noexcept : max_bytes_(max_bytes) {}
-    IndexTable(const IndexTable&) = delete;  // others hold its address
-    IndexTable& operator=(const IndexTable&) = delete;
 
     std::size_t find(const ContentKey& key, Span<std::uint8_t> buffer) const noexcept override;
     bool put(const ContentKey& key, std::uint32_t rank, ByteSpan record) noexcept override;

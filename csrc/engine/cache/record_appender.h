@@ -24,11 +24,10 @@ constexpr int kStoreIsFull = -1;
 // else sees a record before publish().
 class RecordAppender {
   public:
-    // A file of `max_file_bytes` or more is full.
-    RecordAppender(const StorePlace& place, std::uint64_t max_file_bytes) noexcept
-        : place_(place), max_file_bytes_(max_file_bytes) {}
-    RecordAppender(const RecordAppender&) = delete;  // its file has one writer
-    RecordAppender& operator=(const RecordAppender&) = delete;
+    // A file of `max_file_bytes` or more is full; 0: of the kind's own limit.
+    explicit RecordAppender(const StorePlace& place, std::uint64_t max_file_bytes = 0) noexcept
+        : place_(place),
+          max_file_bytes_(max_file_bytes != 0 ? max_file_bytes : max_record_file_bytes(place.kind, place.max_bytes)) {}
     ~RecordAppender() { close(); }
 
     // Appends a record. Returns 0, kStoreIsFull or the system's error. May throw std::bad_alloc, with nothing changed.

@@ -16,9 +16,7 @@ constexpr std::chrono::minutes kMaxFileAge{5};
 
 RecordBuild::RecordBuild(std::shared_ptr<const BuiltRecords> records, std::uint64_t max_bytes,
                          std::uint64_t max_file_bytes)
-    : records_(std::move(records)),
-      appender_(records_->place(max_bytes),
-                max_file_bytes != 0 ? max_file_bytes : max_record_file_bytes(records_->kind(), max_bytes)) {
+    : records_(std::move(records)), appender_(records_->place(max_bytes), max_file_bytes) {
     FolderLock lock;
     const int folder = records_->place().folder;
     if (FolderLock::take(folder, &lock) == 0) remove_remains(folder, records_->kind());

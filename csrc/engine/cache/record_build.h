@@ -21,8 +21,6 @@ class RecordBuild {
     // Removes the remains of killed builds. `records` is the store; all files in its folder may take `max_bytes`
     // together. `max_file_bytes` is 0 for the kind's own limit.
     RecordBuild(std::shared_ptr<const BuiltRecords> records, std::uint64_t max_bytes, std::uint64_t max_file_bytes = 0);
-    RecordBuild(const RecordBuild&) = delete;  // its file has one writer
-    RecordBuild& operator=(const RecordBuild&) = delete;
 
     const BuiltRecords& records() const noexcept { return *records_; }
 

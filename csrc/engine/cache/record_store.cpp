@@ -40,7 +40,7 @@ RecordStore::RecordStore(UniqueFd folder, std::unique_ptr<const HashKey> key, st
       key_(std::move(key)),
       place_{folder_.get(), RecordKind::kIndex, key_.get(), max_bytes},
       may_write_(may_write),
-      appender_(place_, max_file_bytes != 0 ? max_file_bytes : max_record_file_bytes(place_.kind, max_bytes)),
+      appender_(place_, max_file_bytes),
       snapshot_(std::make_shared<const RecordSnapshot>()),
       keeps_(may_write) {}
 

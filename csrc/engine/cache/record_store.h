@@ -44,8 +44,6 @@ class RecordStore final : public IndexRecords {
     // std::bad_alloc.
     RecordStore(UniqueFd folder, std::unique_ptr<const HashKey> key, std::uint64_t max_bytes, bool may_write,
                 std::uint64_t max_file_bytes = 0);
-    RecordStore(const RecordStore&) = delete;  // threads wait in it
-    RecordStore& operator=(const RecordStore&) = delete;
 
     const HashKey& key() const noexcept { return *key_; }
     const StorePlace& place() const noexcept { return place_; }

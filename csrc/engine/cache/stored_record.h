@@ -8,6 +8,7 @@
 
 #include "base/content_hash.h"
 #include "base/span.h"
+#include "codec/jpeg/record_reader.h"
 #include "engine/cache/opened_records.h"
 #include "io/records/record_file.h"
 
@@ -43,7 +44,7 @@ class StoreReads {
 };
 
 // Keeps the record's file open. Not thread-safe. Can be read as long as the store lives; may be destroyed later.
-class StoredRecord {
+class StoredRecord final : public jpeg::RecordBytes {
   public:
     StoredRecord() noexcept = default;  // none
     StoredRecord(const ContentKey& key, const RecordPlace& place, std::shared_ptr<const RecordFile> file,
@@ -51,13 +52,13 @@ class StoredRecord {
         : size_(place.size), key_(key), offset_(place.offset), file_(std::move(file)), reads_(reads) {}
 
     // The size in bytes, as the store's directory says; 0 if there is no record.
-    std::uint32_t size() const noexcept { return size_; }
+    std::uint64_t size() const noexcept override { return size_; }
 
     // Fills `buffer` from the record's byte `offset` on. The first call also reads the head before the record (in the
     // same system call if `offset` is 0) and compares size and key. Returns false if the part does not lie in the
     // record, if it cannot be read, or if the head is of another record; the store counts the latter two. Only the head
     // is compared: the record's own checks tell whether its bytes are as they were written.
-    bool read(std::uint64_t offset, Span<std::uint8_t> buffer) noexcept;
+    bool read(std::uint64_t offset, Span<std::uint8_t> buffer) noexcept override;
 
   private:
     bool read_from_file(std::uint64_t offset, Span<std::uint8_t> buffer, int* error) noexcept;

@@ -93,30 +93,21 @@ void NativeSampleWorker::read_contents(ByteSpan path, const WorkingDirectory* di
 }
 
 Status NativeSampleWorker::run(const SampleTask& task, SampleTimings* timings) noexcept {
-    const Status status = run_steps(task, timings);
-    end_sample();
-    return status;
-}
-
-Status NativeSampleWorker::run_steps(const SampleTask& task, SampleTimings* timings) noexcept {
     if (!task.file->is_read()) read(task, jpeg::ReadPart::kNeeded, timings);
     LoadedPixels pixels;
-    if (const Status status = decode(task, &pixels, timings); !status.is_ok()) return status;
-    return write_views(task, pixels, timings);
+    Status status = decode(task, &pixels, timings);
+    if (status.is_ok()) status = write_views(task, pixels, timings);
+    end_sample();
+    return status;
 }
 
 Status NativeSampleWorker::run_with_pixels(const SampleTask& task, const PackedImageView& rgb,
                                            SampleTimings* timings) noexcept {
-    const Status status = run_steps_with_pixels(task, rgb, timings);
+    LoadedPixels pixels;
+    Status status = load_packed(task, rgb, &pixels, timings);
+    if (status.is_ok()) status = write_views(task, pixels, timings);
     end_sample();
     return status;
-}
-
-Status NativeSampleWorker::run_steps_with_pixels(const SampleTask& task, const PackedImageView& rgb,
-                                                 SampleTimings* timings) noexcept {
-    LoadedPixels pixels;
-    if (const Status status = load_packed(task, rgb, &pixels, timings); !status.is_ok()) return status;
-    return write_views(task, pixels, timings);
 }
 
 Status NativeSampleWorker::check(ByteSpan contents, ImageInfo* info, std::size_t* end_offset) noexcept {

@@ -90,8 +90,6 @@ class NativeSampleWorker final : public SampleWorker {
     Status decode_instead_of_record(SampleFile* file, ImageSize size, LoadedPixels* pixels,
                                     SampleTimings* timings) noexcept;
     Status make_first_steps(const SampleTask& task, LoadedPixels* pixels, SampleTimings* timings) noexcept;
-    Status run_steps(const SampleTask& task, SampleTimings* timings) noexcept;
-    Status run_steps_with_pixels(const SampleTask& task, const PackedImageView& rgb, SampleTimings* timings) noexcept;
     void release_scratch(ScratchRule rule) noexcept;
     Status write_views(const SampleTask& task, const LoadedPixels& pixels, SampleTimings* timings) noexcept;
 

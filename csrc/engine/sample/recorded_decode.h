@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 
 #include "base/aligned_buffer.h"
 #include "base/image_view.h"

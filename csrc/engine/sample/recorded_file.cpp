@@ -3,19 +3,6 @@
 #include <new>
 
 namespace fastload {
-namespace {
-
-class StoredBytes final : public jpeg::RecordBytes {
-  public:
-    explicit StoredBytes(StoredRecord* record) noexcept : record_(*record) {}
-    std::uint64_t size() const noexcept override { return record_.size(); }
-    bool read(std::uint64_t offset, Span<std::uint8_t> bytes) noexcept override { return record_.read(offset, bytes); }
-
-  private:
-    StoredRecord& record_;
-};
-
-}  // namespace
 
 bool RecordedFile::begin(const FileRecordCache& cache, ByteSpan path, const WorkingDirectory* directory,
                          const StepsHash& steps) noexcept {
@@ -60,8 +47,7 @@ Status RecordedFile::open_stored(const FileRecordCache& cache, const DecodeLimit
                                  jpeg::ReadPart part) noexcept {
     is_pixels_ = cache.kind() == RecordKind::kPixels;
     if (is_pixels_) return open_pixels(cache, limits);
-    StoredBytes bytes(&stored_);
-    return reader_.open(&bytes, cache.key(), version_.key.hash.high, limits, part);
+    return reader_.open(&stored_, cache.key(), version_.key.hash.high, limits, part);
 }
 
 Status RecordedFile::open_pixels(const FileRecordCache& cache, const DecodeLimits& limits) noexcept {
@@ -81,8 +67,7 @@ void RecordedFile::forget() noexcept {
 }
 
 Status RecordedFile::read_rows(const FileRecordCache& cache, const Region& region) noexcept {
-    StoredBytes bytes(&stored_);
-    const Status status = reader_.read_rows(&bytes, cache.key(), region);
+    const Status status = reader_.read_rows(&stored_, cache.key(), region);
     if (!status.is_ok()) give_up();
     return status;
 }

@@ -37,7 +37,7 @@ class RecordedFile {
     // Whether a record was found that has held so far.
     bool is_open() const noexcept { return is_open_; }
     // The size of the image in the file.
-    ImageSize size() const noexcept { return is_pixels_ ? pixels_.source_size() : reader_.record().frame().size; }
+    ImageSize size() const noexcept { return is_pixels_ ? pixels_.source_size() : reader_.frame().size; }
     // The pixels of a record of pixels.
     const PlanarImageView& image() const noexcept { return pixels_.image(); }
     // Reads the coefficients of a region, unless all were read. Not ok: the record is not open any more.
@@ -70,7 +70,7 @@ class RecordedFile {
   private:
     Status open_stored(const FileRecordCache& cache, const DecodeLimits& limits, jpeg::ReadPart part) noexcept;
     Status open_pixels(const FileRecordCache& cache, const DecodeLimits& limits) noexcept;
-    const RecordStamp& stamp() const noexcept { return is_pixels_ ? pixels_.stamp() : reader_.record().stamp(); }
+    const RecordStamp& stamp() const noexcept { return is_pixels_ ? pixels_.stamp() : reader_.stamp(); }
 
     StoredRecord stored_;
     jpeg::RecordReader reader_;

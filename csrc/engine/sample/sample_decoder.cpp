@@ -9,29 +9,28 @@ namespace {
 // Made at once: no other sample draws from the same numbers.
 class OwnChoices final : public SampleChoices {
   public:
-    // `source` is the one of the tasks, with one view. If there is a `worker`, `plans` are for the orientations of the
-    // image whose header it has read; otherwise there is one.
-    OwnChoices(const SampleDecoder::Plan* plans, DrawSource* draws, SampleSource* source,
-               const SampleDecoder::Steps& first_steps = nullptr, const NativeSampleWorker* worker = nullptr) noexcept
+    // `source` is the one of the tasks, with one view. `worker` has read the image's header if there are several plans.
+    OwnChoices(SampleDecoder::Plans plans, DrawSource* draws, SampleSource* source, const NativeSampleWorker& worker,
+               const SampleDecoder::Steps& first_steps = nullptr) noexcept
         : plans_(plans), draws_(draws), source_(*source), worker_(worker) {
-        source_.views.front().plan = *plans;
+        source_.views.front().plan = plans[0];
         source_.first_steps = first_steps;
     }
 
     Status resolve(const SampleTask& task, ImageSize source_size) noexcept override {
-        if (worker_ != nullptr) {
+        if (plans_.size() > 1) {
             int orientation = 1;
-            if (const Status status = worker_->read_orientation(&orientation); !status.is_ok()) return status;
-            source_.views.front().plan = plans_[orientation - 1];
+            if (const Status status = worker_.read_orientation(&orientation); !status.is_ok()) return status;
+            source_.views.front().plan = plans_[static_cast<std::size_t>(orientation) - 1];
         }
         return source_.resolve(draws_, source_size, task.report);
     }
 
   private:
-    const SampleDecoder::Plan* const plans_;
+    const SampleDecoder::Plans plans_;
     DrawSource* const draws_;
     SampleSource& source_;
-    const NativeSampleWorker* const worker_;
+    const NativeSampleWorker& worker_;
 };
 
 }  // namespace
@@ -42,19 +41,26 @@ SampleDecoder::SampleDecoder(const KernelTable& kernels, const NativeWorkerOptio
     report_.views.resize(1);
 }
 
-Status SampleDecoder::run(ByteSpan path, const Plan& plan, DrawSource* draws, DecodedSample* sample,
+Status SampleDecoder::run(ByteSpan path, Plans plans, DrawSource* draws, DecodedSample* sample,
                           const WorkingDirectory* directory, const Steps& first_steps) noexcept {
-    OwnChoices choices(&plan, draws, &source_, first_steps);
+    OwnChoices choices(plans, draws, &source_, worker_, first_steps);
     return make(&choices, sample, [&](const SampleTask& task, LoadedPixels* pixels) {
-        worker_.read_for(first_steps.get(), path, directory, jpeg::ReadPart::kNeeded, &file_, &timings_);
+        if (plans.size() > 1) {  // a record has no orientation
+            worker_.read_contents(path, directory, &file_, &timings_);
+        } else {
+            worker_.read_for(first_steps.get(), path, directory, jpeg::ReadPart::kNeeded, &file_, &timings_);
+        }
         return worker_.decode(task, pixels, &timings_);
     });
 }
 
-Status SampleDecoder::run_with_contents(ByteSpan contents, const Plan& plan, DrawSource* draws, DecodedSample* sample,
+Status SampleDecoder::run_with_contents(ByteSpan contents, Plans plans, DrawSource* draws, DecodedSample* sample,
                                         const FileVersion* opened) noexcept {
-    OwnChoices choices(&plan, draws, &source_);
-    return make_of_contents(contents, opened, &choices, sample);
+    OwnChoices choices(plans, draws, &source_, worker_);
+    return make(&choices, sample, [&](const SampleTask& task, LoadedPixels* pixels) {
+        worker_.take_contents(contents, opened, &file_, &timings_);
+        return worker_.decode(task, pixels, &timings_);
+    });
 }
 
 bool SampleDecoder::find_opened(int descriptor, ByteSpan path, FileVersion* opened) const noexcept {
@@ -62,35 +68,11 @@ bool SampleDecoder::find_opened(int descriptor, ByteSpan path, FileVersion* open
     return coefficients != nullptr && coefficients->find_opened(descriptor, path, opened);
 }
 
-Status SampleDecoder::run_oriented(ByteSpan path, const OrientedPlans& plans, DrawSource* draws,
-                                   DecodedSample* sample) noexcept {
-    OwnChoices choices(plans.data(), draws, &source_, nullptr, &worker_);
-    // Not by a record, which has no orientation.
-    return make(&choices, sample, [&](const SampleTask& task, LoadedPixels* pixels) {
-        worker_.read_contents(path, nullptr, &file_, &timings_);
-        return worker_.decode(task, pixels, &timings_);
-    });
-}
-
-Status SampleDecoder::run_oriented_contents(ByteSpan contents, const OrientedPlans& plans, DrawSource* draws,
-                                            DecodedSample* sample) noexcept {
-    OwnChoices choices(plans.data(), draws, &source_, nullptr, &worker_);
-    return make_of_contents(contents, nullptr, &choices, sample);
-}
-
 Status SampleDecoder::run_with_pixels(const PackedImageView& rgb, const Plan& plan, DrawSource* draws,
                                       DecodedSample* sample, const Steps& first_steps) noexcept {
-    OwnChoices choices(&plan, draws, &source_, first_steps);
+    OwnChoices choices({&plan, 1}, draws, &source_, worker_, first_steps);
     return make(&choices, sample, [&](const SampleTask& task, LoadedPixels* pixels) {
         return worker_.load_packed(task, rgb, pixels, &timings_);
-    });
-}
-
-Status SampleDecoder::make_of_contents(ByteSpan contents, const FileVersion* opened, SampleChoices* choices,
-                                       DecodedSample* sample) noexcept {
-    return make(choices, sample, [&](const SampleTask& task, LoadedPixels* pixels) {
-        worker_.take_contents(contents, opened, &file_, &timings_);
-        return worker_.decode(task, pixels, &timings_);
     });
 }
 

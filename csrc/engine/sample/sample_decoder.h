@@ -1,7 +1,6 @@
 // Single samples for code that goes on with them, in memory of their own.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -38,22 +37,19 @@ class SampleDecoder {
     // May throw std::bad_alloc.
     SampleDecoder(const KernelTable& kernels, const NativeWorkerOptions& options);
 
+    // One plan, or eight of one layout: the plan for each EXIF orientation, from 1 on, as OpenCV reads it. Files about
+    // whose orientation there may be two opinions are then for the fallback, too.
+    using Plans = Span<const Plan>;
+
     // Makes the sample of a file, or of its contents. A status for which is_for_fallback() holds means: let the
     // reference decoder provide the pixels and call run_with_pixels. Whatever the status, `draws` may have moved:
     // rewind them before another try. A relative path is one in `directory`; null: in the thread's current one.
-    // `first_steps`: what is kept of the file, and `plan` goes on with; null: nothing is.
-    Status run(ByteSpan path, const Plan& plan, DrawSource* draws, DecodedSample* sample,
+    // `first_steps`: what is kept of the file, and the one plan goes on with; null: nothing is.
+    Status run(ByteSpan path, Plans plans, DrawSource* draws, DecodedSample* sample,
                const WorkingDirectory* directory = nullptr, const Steps& first_steps = nullptr) noexcept;
     // `opened`: the file of the contents; null: none.
-    Status run_with_contents(ByteSpan contents, const Plan& plan, DrawSource* draws, DecodedSample* sample,
+    Status run_with_contents(ByteSpan contents, Plans plans, DrawSource* draws, DecodedSample* sample,
                              const FileVersion* opened = nullptr) noexcept;
-
-    // The same with the plan for the image's EXIF orientation as OpenCV reads it; the first plan is for orientation 1.
-    // The plans have one layout. Also for the fallback are files about whose orientation there may be two opinions.
-    using OrientedPlans = std::array<Plan, 8>;
-    Status run_oriented(ByteSpan path, const OrientedPlans& plans, DrawSource* draws, DecodedSample* sample) noexcept;
-    Status run_oriented_contents(ByteSpan contents, const OrientedPlans& plans, DrawSource* draws,
-                                 DecodedSample* sample) noexcept;
 
     // From pixels that somebody else decoded; with `first_steps`, of the file that run() was called with last.
     Status run_with_pixels(const PackedImageView& rgb, const Plan& plan, DrawSource* draws, DecodedSample* sample,
@@ -83,8 +79,6 @@ class SampleDecoder {
     Status make(SampleChoices* choices, DecodedSample* sample, Load load) noexcept;
     template <typename Load>
     Status make_sample(SampleChoices* choices, DecodedSample* sample, Load load) noexcept;
-    Status make_of_contents(ByteSpan contents, const FileVersion* opened, SampleChoices* choices,
-                            DecodedSample* sample) noexcept;
 
     NativeSampleWorker worker_;
     SampleFile file_;

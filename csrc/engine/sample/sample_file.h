@@ -23,8 +23,6 @@ class SampleFile {
     // `waiting_bytes` may be null for a file that never waits.
     explicit SampleFile(SharedSum waiting_bytes) noexcept : waiting_bytes_(std::move(waiting_bytes)) {}
     ~SampleFile() { forget(); }
-    SampleFile(const SampleFile&) = delete;  // the sum counts it once
-    SampleFile& operator=(const SampleFile&) = delete;
 
     // As FileReader::read. The contents stay until forget().
     void read(ByteSpan path, std::uint64_t max_file_bytes, const WorkingDirectory* directory = nullptr,

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -10,7 +9,7 @@
 #include "base/image_view.h"
 #include "base/status.h"
 #include "image/blur/torch_gaussian.h"
-#include "image/random/torchvision_family.h"
+#include "image/random/draw_source.h"
 #include "kernels/blur.h"
 
 namespace fastload {

@@ -1,7 +1,6 @@
 #include "image/pixels/nearest_axis.h"
 
 #include <cstddef>
-#include <cstring>
 
 namespace fastload {
 

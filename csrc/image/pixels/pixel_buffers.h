@@ -1,7 +1,6 @@
 // Memory for images between two steps, and conversions between the layouts of pixels.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "base/aligned_buffer.h"

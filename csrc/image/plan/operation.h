@@ -39,13 +39,6 @@ class Operation {
     virtual void run_on_elements(const OutputLayout& /*layout*/, ImageSize /*size*/, void* /*sample*/) const noexcept {}
 
     virtual OperationReport report() const = 0;
-
-  protected:
-    Operation() = default;
-    Operation(const Operation&) = default;
-    Operation(Operation&&) = default;
-    Operation& operator=(const Operation&) = default;
-    Operation& operator=(Operation&&) = default;
 };
 
 // An operation that can make a part of its result without the rest.

@@ -4,12 +4,27 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "base/counter_rng.h"
+#include "base/enum_names.h"
 #include "base/mt19937_stream.h"
 #include "image/random/torch_exp.h"
 
 namespace fastload {
+
+// The two families of torchvision's transforms. They make the same choices from different draws, or in another order.
+enum class TorchvisionFamily : std::uint8_t {
+    kV1,  // torchvision.transforms
+    kV2,  // torchvision.transforms.v2
+};
+
+template <>
+struct EnumNames<TorchvisionFamily> {
+    static constexpr const char* kArgument = "family";
+    static constexpr std::pair<const char*, TorchvisionFamily> kNames[] = {{"v1", TorchvisionFamily::kV1},
+                                                                           {"v2", TorchvisionFamily::kV2}};
+};
 
 // The bounds of a log aspect ratio, and torch's own exp between them (null: the correctly rounded one).
 struct LogRange {
@@ -47,8 +62,6 @@ class DrawSource {
 
   protected:
     explicit DrawSource(UniformRule rule) noexcept : rule_(rule) {}
-    DrawSource(const DrawSource&) = default;
-    DrawSource& operator=(const DrawSource&) = default;
 
   private:
     virtual std::uint32_t next_bits24() noexcept = 0;

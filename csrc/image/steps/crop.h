@@ -1,15 +1,16 @@
-// torchvision's CenterCrop and RandomCrop, and Pillow's Image.crop with a box inside of the image.
+// torchvision's CenterCrop, RandomCrop and RandomResizedCrop, and Pillow's Image.crop with a box inside of the image.
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <string>
 
 #include "image/plan/placement.h"
 #include "image/plan/resolver.h"
 #include "image/plan/step.h"
-#include "image/random/torchvision_family.h"
+#include "image/resize/resize_plan.h"
 #include "image/steps/pad.h"
+#include "image/steps/random_box.h"
 
 namespace fastload {
 
@@ -46,5 +47,18 @@ struct RandomCrop final : SizedStep {
     // The padding that an image needs to reach the size of the crop: all missing pixels, on both sides.
     Padding padding_of(ImageSize image) const noexcept;
 };
+
+struct RandomResizedCrop final : SizedStep, RandomBoxRule {
+    Interpolation interpolation = Interpolation::kBilinear;
+
+    std::string check() const override;
+    std::size_t max_operations() const noexcept override { return 2; }  // a crop and a resize
+    Status resolve(DrawSource* draws, Resolver* resolver) const noexcept override;
+    std::shared_ptr<Step> with_torch_exp(const FindTorchExp& find) const override;
+};
+
+// Makes up to ten attempts at a box that fits into the image, otherwise returns the largest central one whose ratio is
+// in range. Width or height may be 0 for absurd ratios; torchvision then fails in the resize after it.
+Region choose_random_box(ImageSize image, const RandomBoxRule& rule, DrawSource* draws) noexcept;
 
 }  // namespace fastload

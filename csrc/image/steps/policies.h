@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "image/plan/step.h"
-#include "image/random/torchvision_family.h"
 #include "image/steps/pixel_op.h"
 
 namespace fastload {

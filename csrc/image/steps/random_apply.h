@@ -7,7 +7,6 @@
 #include <string>
 
 #include "image/plan/step.h"
-#include "image/random/torchvision_family.h"
 #include "image/steps/pixel_op.h"
 
 namespace fastload {

@@ -5,12 +5,23 @@
 #include <cstdint>
 #include <cstring>
 
+#include "image/plan/working_image.h"
+
 namespace fastload {
 namespace {
 
 std::uint8_t* row_of(const PlanarImageView& image, int plane, std::int32_t y) noexcept {
     return image.planes[plane] + static_cast<std::size_t>(y) * image.row_stride_bytes;
 }
+
+class HorizontalFlip final : public Operation {
+  public:
+    Status run(WorkingImage* image) const noexcept override {
+        image->flip();
+        return Status::ok();
+    }
+    OperationReport report() const override { return {"hflip"}; }
+};
 
 }  // namespace
 
@@ -55,6 +66,19 @@ Status AxisExchange::remake(const PlanarImageView& source, const PlanarImageView
             }
         }
     }
+    return Status::ok();
+}
+
+Status RandomHorizontalFlip::resolve(DrawSource* draws, Resolver* resolver) const noexcept {
+    if (happens(draws)) {
+        resolver->make(HorizontalFlip());
+        resolver->flip();
+    }
+    return Status::ok();
+}
+
+Status RandomVerticalFlip::resolve(DrawSource* draws, Resolver* resolver) const noexcept {
+    if (happens(draws)) list_made_op(VerticalFlip(), resolver);
     return Status::ok();
 }
 

@@ -1,6 +1,7 @@
-// Pillow's transposes.
+// Pillow's transposes, and torchvision's RandomHorizontalFlip and RandomVerticalFlip.
 #pragma once
 
+#include "image/plan/step.h"
 #include "image/steps/pixel_op.h"
 
 namespace fastload {
@@ -53,6 +54,14 @@ struct Transpose final : AxisExchange {
 // Mirrors at the other diagonal.
 struct Transverse final : AxisExchange {
     Transverse() noexcept : AxisExchange("transverse", true, true) {}
+};
+
+struct RandomHorizontalFlip final : MaybeStep {
+    Status resolve(DrawSource* draws, Resolver* resolver) const noexcept override;
+};
+
+struct RandomVerticalFlip final : MaybeStep {
+    Status resolve(DrawSource* draws, Resolver* resolver) const noexcept override;
 };
 
 }  // namespace fastload

@@ -19,8 +19,6 @@ class FolderLock {
     FolderLock() noexcept = default;
     FolderLock(FolderLock&&) noexcept = default;
     FolderLock& operator=(FolderLock&& other) noexcept;  // swaps, so that each process stays with its descriptor
-    FolderLock(const FolderLock&) = delete;              // two owners would unlock twice
-    FolderLock& operator=(const FolderLock&) = delete;
     // Unlocks only in the process that took the lock, not in a forked child that has a copy of the object.
     ~FolderLock();
 

@@ -115,15 +115,13 @@ class NativeMaker(BatchMaker):
         self._key = start.key
 
     def _open(self, key: RandomKey, resumed: SavedState | None) -> _native.Iteration:
-        plan, engine = self._plan, self._engine.native
-        if not self._is_ordered:
-            return engine.open_iteration(
-                plan.source.table.index, plan.views, key.seed, key.epoch, self._directory, plan.first_steps
-            )
-        draws = self._worker_draws(resumed)
-        first_lane = 0 if resumed is None else resumed.position % len(draws)
-        return engine.open_torch_iteration(
-            plan.source.table.index, plan.views, draws, self._directory, first_lane, plan.first_steps
+        plan, draws = self._plan, []
+        if self._is_ordered:
+            draws = self._worker_draws(resumed)
+        first_lane = resumed.position % len(draws) if resumed is not None and draws else 0
+        index, directory = plan.source.table.index, self._directory
+        return self._engine.native.open_iteration(
+            index, plan.views, key.seed, key.epoch, draws, first_lane, directory, plan.first_steps
         )
 
     def _worker_draws(self, resumed: SavedState | None) -> list[_native.TorchDraws]:

@@ -1,9 +1,11 @@
-// Pillow's ImageFilter.BoxBlur and ImageFilter.GaussianBlur.
+// torchvision's GaussianBlur, and Pillow's ImageFilter.BoxBlur and ImageFilter.GaussianBlur.
 #pragma once
 
 #include <array>
 #include <string>
 
+#include "image/blur/gaussian_blur.h"
+#include "image/plan/step.h"
 #include "image/steps/pixel_op.h"
 
 namespace fastload {
@@ -25,6 +27,14 @@ struct ThreeBoxBlurs final : PixelOp {
     bool is_identity() const noexcept override { return sigma[0] == 0.0F && sigma[1] == 0.0F; }
     Status run(WorkingImage* image) const noexcept override;
     OperationReport report() const override;
+};
+
+struct GaussianBlur final : Step, GaussianKernel {
+    std::array<float, 2> sigma{};  // the bounds of the drawn sigma
+
+    std::string check() const override;
+    // Fails if the kernel reaches over more than the image.
+    Status resolve(DrawSource* draws, Resolver* resolver) const noexcept override;
 };
 
 }  // namespace fastload
