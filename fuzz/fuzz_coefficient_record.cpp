@@ -10,6 +10,7 @@
 #include "fuzz_input.h"
 #include "kernels/dispatch.h"
 #include "small_picture.h"
+#include "test_images.h"
 
 namespace fastload {
 namespace {
@@ -18,19 +19,6 @@ using fuzzing::Input;
 using fuzzing::require;
 
 constexpr ByteSpan kFile = {testing::kSmallPicture, sizeof(testing::kSmallPicture)};
-constexpr Region kWhole = {0, 0, 272, 80};
-
-Region any_region(Input* input) {
-    const auto pick = [input](std::int32_t count) {
-        return static_cast<std::int32_t>(input->raw<std::uint16_t>() % static_cast<std::uint32_t>(count));
-    };
-    Region region;
-    region.left = pick(kWhole.width);
-    region.top = pick(kWhole.height);
-    region.width = 1 + pick(kWhole.width - region.left);
-    region.height = 1 + pick(kWhole.height - region.top);
-    return region;
-}
 
 void check_true_record(const Region& region) {
     for (const KernelTable* kernels : runnable_kernel_tables()) {
@@ -67,7 +55,7 @@ void check_any_record(const std::vector<std::uint8_t>& record, const Region& reg
 void check(ByteSpan data) {
     Input input(data);
     const int kind = input.choose(3);
-    const Region region = any_region(&input);
+    const Region region = testing::any_region({272, 80}, [&input] { return input.raw<std::uint16_t>(); });
     if (kind == 0) return check_true_record(region);
     if (kind == 1) return check_any_record({input.rest().begin(), input.rest().end()}, region);
     static const std::vector<std::uint8_t> whole = testing::record_of(**runnable_kernel_tables().begin(), kFile);

@@ -8,9 +8,11 @@
 
 #include "codec/jpeg/entropy_index.h"
 #include "codec/jpeg/jpeg_decoder.h"
+#include "coefficient_records.h"
 #include "fuzz_input.h"
 #include "kernels/dispatch.h"
 #include "small_picture.h"
+#include "test_images.h"
 
 namespace fastload {
 namespace {
@@ -33,6 +35,7 @@ class FileDecoder {
         size_ = info.size;
     }
     const jpeg::ScanShape& shape() const noexcept { return shape_; }
+    ImageSize size() const noexcept { return size_; }
     Region whole() const noexcept { return {0, 0, size_.width, size_.height}; }
 
     // Only lack of memory keeps the file from being decoded. The returned view is valid until the next call.
@@ -50,52 +53,24 @@ class FileDecoder {
     ImageSize size_;
 };
 
-Region any_region(Input* input, const Region& whole) {
-    const auto pick = [input](std::int32_t count) {
-        return static_cast<std::int32_t>(input->raw<std::uint16_t>() % static_cast<std::uint32_t>(count));
-    };
-    Region region;
-    region.left = pick(whole.width);
-    region.top = pick(whole.height);
-    region.width = 1 + pick(whole.width - region.left);
-    region.height = 1 + pick(whole.height - region.top);
-    return region;
-}
-
 // The result of decoding the whole file.
 struct Truth {
-    Truth() {
-        FileDecoder decoder(**runnable_kernel_tables().begin());
-        const Region whole = decoder.whole();
-        width = whole.width;
-        const StripImageView view = decoder.decode(whole, nullptr);
-        for (int plane = 0; plane < 3; ++plane) {
-            for (std::int32_t y = 0; y < whole.height; ++y) {
-                for (std::int32_t x = 0; x < width; ++x) planes[plane].push_back(view.at(plane, x, y));
-            }
-        }
+    Truth() : pixels(decoder.decode(decoder.whole(), nullptr)) {
         for (const IndexLevel level : {IndexLevel::kRows, IndexLevel::kDense}) {
             EntropyIndex& index = level == IndexLevel::kDense ? dense : rows;
-            require(index.begin(decoder.shape(), level).is_ok());
-            decoder.decode(whole, &index);
-            require(index.is_complete() && !decoder.was_index_wrong());
+            FileDecoder other(**runnable_kernel_tables().begin());
+            require(index.begin(other.shape(), level).is_ok());
+            other.decode(other.whole(), &index);
+            require(index.is_complete() && !other.was_index_wrong());
         }
     }
     bool are_pixels(const StripImageView& view, const Region& region) const {
-        for (int plane = 0; plane < 3; ++plane) {
-            for (std::int32_t y = 0; y < region.height; ++y) {
-                const std::uint8_t* const row = planes[plane].data() + (region.top + y) * width + region.left;
-                for (std::int32_t x = 0; x < region.width; ++x) {
-                    if (view.at(plane, x, y) != row[x]) return false;
-                }
-            }
-        }
-        return true;
+        return testing::is_same_view(view, pixels.crop(region));
     }
     const EntropyIndex& any_index(Input* input) const { return input->choose(2) == 0 ? rows : dense; }
 
-    std::int32_t width = 0;
-    std::vector<std::uint8_t> planes[3];
+    FileDecoder decoder{**runnable_kernel_tables().begin()};
+    StripImageView pixels;
     EntropyIndex rows;
     EntropyIndex dense;
 };
@@ -158,7 +133,7 @@ bool change(EntropyIndex* index, Input* input) {
     for (std::size_t i = 0; i < index->size(); ++i) checkpoints.push_back((*index)[i]);
     const int field = input->choose(1 + index->shape().component_count);
     if (field == 0) {
-        checkpoints[at].position_bits = input->raw<std::uint16_t>();
+        checkpoints[at].position_bits ^= std::uint64_t{1} << input->choose(17);
     } else {
         checkpoints[at].predictions[field - 1] = input->raw<std::int16_t>();
     }
@@ -184,7 +159,7 @@ void check_changed_record(FileDecoder* decoder, const Region& region, Input* inp
 void check(FileDecoder* decoder, ByteSpan bytes) {
     Input input(bytes);
     const int kind = input.choose(3);
-    const Region region = any_region(&input, decoder->whole());
+    const Region region = testing::any_region(decoder->size(), [&input] { return input.raw<std::uint16_t>(); });
     if (kind == 0) return check_any_record(decoder, region, input.rest());
     if (kind == 1) return check_true_record(decoder, region, &input);
     check_changed_record(decoder, region, &input);

@@ -12,41 +12,24 @@
 #include "coefficient_records.h"
 #include "fuzz_input.h"
 #include "kernels/dispatch.h"
+#include "test_images.h"
 
 namespace fastload {
 namespace {
 
 using fuzzing::require;
+using testing::pixels_of;
 
 void check_verdict(const Status& status) {
     require(status.is_ok() || is_for_fallback(status.code) || status.code == StatusCode::kOutOfMemory);
     require(status.is_ok() || *status.detail != '\0');
 }
 
-std::vector<std::uint8_t> pixels_of(const StripImageView& view) {
-    std::vector<std::uint8_t> pixels;
-    for (int plane = 0; plane < 3; ++plane) {
-        for (std::int32_t y = 0; y < view.height; ++y) {
-            for (std::int32_t x = 0; x < view.width; ++x) pixels.push_back(view.at(plane, x, y));
-        }
-    }
-    return pixels;
-}
-
 // A region that depends on the bytes, so that a fuzzer can control it.
 Region region_of(ByteSpan file, const ImageSize& size) {
     std::uint32_t hash = 2166136261U;
     for (const std::uint8_t byte : file) hash = (hash ^ byte) * 16777619U;
-    const auto pick = [&hash](std::int32_t count) {
-        hash = hash * 1664525U + 1013904223U;
-        return static_cast<std::int32_t>((hash >> 8) % static_cast<std::uint32_t>(count));
-    };
-    Region region;
-    region.left = pick(size.width);
-    region.top = pick(size.height);
-    region.width = 1 + pick(size.width - region.left);
-    region.height = 1 + pick(size.height - region.top);
-    return region;
+    return testing::any_region(size, [&hash] { return (hash = hash * 1664525U + 1013904223U) >> 8; });
 }
 
 // The results for a file: the verdict on all of it, the pixels of the region if there are any, and the record.

@@ -27,6 +27,7 @@
 #include "image/steps/sharpness.h"
 #include "image/steps/transpositions.h"
 #include "kernels/dispatch.h"
+#include "test_images.h"
 
 namespace fastload {
 namespace {
@@ -345,35 +346,10 @@ OutputLayout make_layout(Input* input) {
     return layout;
 }
 
-// An image that shows the part of a source that a sample needs. Only these bytes exist, so that the address sanitizer
-// detects any other read.
-class SourcePart {
-  public:
-    explicit SourcePart(const Region& region)
-        : region_(region), stride_(kStripRows * static_cast<std::size_t>(region.width)) {
-        const std::size_t strips = (static_cast<std::size_t>(region.height) + kStripRows - 1) / kStripRows;
-        std::uint32_t state = 1;
-        for (auto& plane : planes_) {
-            plane.resize(strips * stride_);
-            for (std::uint8_t& byte : plane) byte = static_cast<std::uint8_t>((state = state * 1664525U + 1U) >> 24);
-        }
-    }
-
-    StripImageView view() const {
-        return {
-            {planes_[0].data(), planes_[1].data(), planes_[2].data()}, stride_, 0, 0, region_.width, region_.height};
-    }
-
-  private:
-    Region region_;
-    std::size_t stride_;
-    std::vector<std::uint8_t> planes_[3];
-};
-
 void run_everywhere(const TransformPlan& plan, const ResolvedTransform& resolved) {
     std::size_t num_bytes = 0;
     require(plan.count_bytes(resolved.output_size, &num_bytes));
-    const SourcePart source(resolved.source_region);
+    const testing::StripImage source(resolved.source_region.width, resolved.source_region.height, 1);
     std::vector<std::uint8_t> expected;
     for (const KernelTable* kernels : runnable_kernel_tables()) {
         // operator new aligns it for any element.

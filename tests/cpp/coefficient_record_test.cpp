@@ -7,6 +7,7 @@
 #include "jpeg_bytes.h"
 #include "kernels/dispatch.h"
 #include "small_picture.h"
+#include "test_images.h"
 
 namespace fastload {
 namespace {
@@ -14,7 +15,8 @@ namespace {
 using namespace testing;
 
 constexpr ByteSpan kFile = {kSmallPicture, sizeof(kSmallPicture)};
-constexpr Region kWhole = {0, 0, 272, 80};
+constexpr ImageSize kSize = {272, 80};
+constexpr Region kWhole = {0, 0, kSize.width, kSize.height};
 constexpr Region kCrop = {100, 30, 90, 12};
 constexpr jpeg::ReadPart kParts[] = {jpeg::ReadPart::kNeeded, jpeg::ReadPart::kAll};
 
@@ -23,18 +25,6 @@ Bytes tall_file(int height) {
     const Bytes data(static_cast<std::size_t>(height / 8 * 2 / 8), 0);
     return joined(
         {kSoi, dqt(0, 1), sof(0xC0, 8, height, {{1, 0x11, 0}}), dht(0x00, 0), dht(0x10, 0), sos({1}), data, kEoi});
-}
-
-Region any_region(std::mt19937* random) {
-    const auto pick = [random](std::int32_t count) {
-        return static_cast<std::int32_t>((*random)() % static_cast<std::uint32_t>(count));
-    };
-    Region region;
-    region.left = pick(kWhole.width);
-    region.top = pick(kWhole.height);
-    region.width = 1 + pick(kWhole.width - region.left);
-    region.height = 1 + pick(kWhole.height - region.top);
-    return region;
 }
 
 }  // namespace
@@ -49,7 +39,7 @@ TEST_CASE(coefficient_record_is_the_same_by_all_kernels_and_gives_the_pixels_of_
         CHECK(file->read_header(kFile, &info).is_ok());
         std::mt19937 random(1);
         for (int i = 0; i < 300; ++i) {
-            const Region region = i == 0 ? kWhole : any_region(&random);
+            const Region region = i == 0 ? kWhole : any_region(kSize, random);
             StripImageView plain;
             StripImageView recorded;
             CHECK(file->decode(region, &plain).is_ok());
@@ -176,7 +166,7 @@ TEST_CASE(coefficient_record_with_right_sums_of_any_bytes_is_the_same_to_all_ker
             record[first + random() % (record.size() - first)] = static_cast<std::uint8_t>(random());
         }
         if (!put_sums_right(&record)) continue;
-        const Region region = any_region(&random);
+        const Region region = any_region(kSize, random);
         StripImageView expected;
         const Status status = decoders[0]->decode(record, region, &expected);
         CHECK(status.is_ok() || is_for_fallback(status.code));

@@ -36,6 +36,20 @@ class StripImage {
     std::vector<std::uint8_t> planes_[3];
 };
 
+// A region of an image of `size`; next() gives unsigned numbers.
+template <typename Next>
+Region any_region(const ImageSize& size, Next&& next) {
+    const auto pick = [&next](std::int32_t count) {
+        return static_cast<std::int32_t>(next() % static_cast<std::uint32_t>(count));
+    };
+    Region region;
+    region.left = pick(size.width);
+    region.top = pick(size.height);
+    region.width = 1 + pick(size.width - region.left);
+    region.height = 1 + pick(size.height - region.top);
+    return region;
+}
+
 // The rows of one plane, without a byte between or after them.
 inline std::vector<std::uint8_t> pixels_of(const StripImageView& view, int plane) {
     std::vector<std::uint8_t> pixels;

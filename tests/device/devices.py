@@ -51,7 +51,7 @@ class Fake:
         return self.handle.stream(self.handle.gpu.create_stream())
 
     def synchronize(self) -> None:
-        self.handle.gpu.synchronize_all(0)
+        self.handle.gpu.synchronize_all()
 
 
 class Played(Fake):

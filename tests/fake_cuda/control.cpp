@@ -17,8 +17,7 @@ using fake_cuda::Handle;
 
 // Returned instead of a result, which is not negative.
 constexpr long kInvalidArgument = -1;
-constexpr long kWaitsForItself = -2;
-constexpr long kKernelFailed = -3;  // whose exception is Python's
+constexpr long kKernelFailed = -2;  // whose exception is Python's
 
 struct KernelFailed {};
 
@@ -36,9 +35,6 @@ long result_of(Body body) {
     } catch (const std::invalid_argument& error) {
         problem_of_thread() = error.what();
         return kInvalidArgument;
-    } catch (const std::logic_error& error) {
-        problem_of_thread() = error.what();
-        return kWaitsForItself;
     }
 }
 
@@ -78,10 +74,6 @@ long fake_enqueue(Handle stream, int (*kernel)(std::size_t argument), std::size_
     });
 }
 
-long fake_enqueue_fault(Handle stream, int error) {
-    return done([&] { FakeGpu::of(stream).enqueue_fault(stream, error); });
-}
-
 long fake_step(Handle stream) {
     return result_of([&] { return FakeGpu::of(stream).step(stream); });
 }
@@ -94,16 +86,12 @@ long fake_wait_for_work(int gpu, double timeout_seconds) {
     return result_of([&] { return gpu_at(gpu).wait_for_work(timeout_seconds); });
 }
 
-long fake_run_until(Handle event) {
-    return done([&] { FakeGpu::of(event).run_until(event); });
-}
-
 long fake_synchronize(Handle stream) {
     return done([&] { FakeGpu::of(stream).synchronize(stream); });
 }
 
-long fake_synchronize_all(int gpu, std::uint64_t seed) {
-    return done([&] { gpu_at(gpu).synchronize_all(seed); });
+long fake_synchronize_all(int gpu) {
+    return done([&] { gpu_at(gpu).synchronize_all(); });
 }
 
 long fake_num_pending(Handle stream) {

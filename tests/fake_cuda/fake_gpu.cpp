@@ -21,14 +21,6 @@ constexpr int kMaxGpus = 1 << 14;
 std::atomic<FakeGpu*> gpus[kMaxGpus];
 std::atomic<int> num_gpus{0};  // of those that were begun to be added
 
-// splitmix64 (Steele, Lea, Flood 2014).
-std::uint64_t next_random(std::uint64_t* state) {
-    std::uint64_t z = (*state += 0x9E3779B97F4A7C15U);
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
-    return z ^ (z >> 31);
-}
-
 constexpr const char* kFunctions[] = {
     "cudaDriverGetVersion",
     "cudaEventCreateWithFlags",
@@ -80,7 +72,6 @@ class FakeGpu::Running {
         lock_.lock();
         const Operation& operation = stream_.operations.front();
         if (operation.completes != nullptr) operation.completes->is_done = true;
-        if (operation.error != 0) gpu_.sticky_error_ = operation.error;
         stream_.operations.pop_front();
         stream_.runner = std::thread::id();
         gpu_.settle();
@@ -215,13 +206,6 @@ void FakeGpu::enqueue(Handle stream, Kernel kernel) {
     append(stream, std::move(operation));
 }
 
-void FakeGpu::enqueue_fault(Handle stream, int error) {
-    const Lock lock(mutex_);
-    Operation operation;
-    operation.error = error;
-    append(stream, std::move(operation));
-}
-
 bool FakeGpu::step(Handle id) {
     Lock lock(mutex_);
     Stream& stream = stream_at(id);
@@ -244,33 +228,33 @@ bool FakeGpu::wait_for_work(double timeout_seconds) {
                              [this] { return !streams_to_step().empty(); });
 }
 
-void FakeGpu::run_until(Handle event) {
-    Lock lock(mutex_);
-    const std::shared_ptr<const Ticket> ticket = ticket_of(event);
-    if (ticket != nullptr) run_until_done(*ticket, lock);
-}
-
 void FakeGpu::synchronize(Handle stream) {
     Lock lock(mutex_);
     const auto ticket = std::make_shared<Ticket>(Ticket{stream});
     Operation end;
     end.completes = ticket;
     append(stream, std::move(end));
-    run_until_done(*ticket, lock);
+    while (!ticket->is_done) {
+        Stream& first = stream_in_the_way(stream_at(stream));
+        if (first.is_running()) {
+            changed_.wait(lock);
+        } else {
+            run_first(first, lock);
+        }
+    }
 }
 
-void FakeGpu::synchronize_all(std::uint64_t seed) {
+void FakeGpu::synchronize_all() {
     Lock lock(mutex_);
-    for (;;) {
+    for (std::size_t turn = 0;; ++turn) {
         const std::vector<Stream*> streams = streams_to_step();
         if (!streams.empty()) {
-            run_first(*streams[next_random(&seed) % streams.size()], lock);
+            run_first(*streams[turn % streams.size()], lock);
             continue;
         }
         const auto is_busy = [](const auto& entry) { return !entry.second.operations.empty(); };
-        const auto busy = std::find_if(streams_.begin(), streams_.end(), is_busy);
-        if (busy == streams_.end()) return;
-        wait_for_runner(stream_in_the_way(busy->second), lock);
+        if (std::none_of(streams_.begin(), streams_.end(), is_busy)) return;
+        changed_.wait(lock);
     }
 }
 
@@ -349,17 +333,6 @@ void FakeGpu::run_first(Stream& stream, Lock& lock) {
     if (run != nullptr) run();
 }
 
-void FakeGpu::run_until_done(const Ticket& ticket, Lock& lock) {
-    while (!ticket.is_done) {
-        Stream& stream = stream_in_the_way(stream_at(ticket.stream));
-        if (stream.is_running()) {
-            wait_for_runner(stream, lock);
-        } else {
-            run_first(stream, lock);
-        }
-    }
-}
-
 // Ends: a wait is for a record queued before it, so no stream comes up again at an older operation.
 FakeGpu::Stream& FakeGpu::stream_in_the_way(Stream& stream) {
     Stream* first = &stream;
@@ -367,26 +340,6 @@ FakeGpu::Stream& FakeGpu::stream_in_the_way(Stream& stream) {
         first = &stream_at(first->operations.front().waits_for->stream);
     }
     return *first;
-}
-
-void FakeGpu::wait_for_runner(const Stream& stream, Lock& lock) {
-    if (waits_for_this_thread(stream)) {
-        throw std::logic_error("the fake GPU cannot go on: an operation waits for itself to end");
-    }
-    const std::thread::id self = std::this_thread::get_id();
-    waiting_[self] = &stream;
-    changed_.wait(lock);
-    waiting_.erase(self);
-}
-
-bool FakeGpu::waits_for_this_thread(const Stream& first) const {
-    for (const Stream* stream = &first; stream->is_running();) {
-        if (stream->runner == std::this_thread::get_id()) return true;
-        const auto next = waiting_.find(stream->runner);
-        if (next == waiting_.end()) return false;
-        stream = next->second;
-    }
-    return false;
 }
 
 }  // namespace fake_cuda

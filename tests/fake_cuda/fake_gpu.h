@@ -70,8 +70,6 @@ class FakeGpu {
     // ---- what a test does with it. Throw std::invalid_argument for a stream or event that does not exist.
 
     void enqueue(Handle stream, Kernel kernel);
-    // Work that fails: once it is stepped, every call that works at this GPU returns `error`.
-    void enqueue_fault(Handle stream, int error);
 
     // Stepping. Operations run in the calling thread, without a lock of the GPU, one at a time on each stream; what a
     // kernel throws is thrown here, and the operation is over.
@@ -82,12 +80,10 @@ class FakeGpu {
     bool step_any(std::uint64_t random);
     // Waits until a stream can be stepped: for threads that play the device. False after `timeout_seconds`.
     bool wait_for_work(double timeout_seconds);
-    // Run what has to run for the event, or for all that the stream holds, and nothing else. Throw std::logic_error
-    // where that waits for the operation the calling thread is in.
-    void run_until(Handle event);
+    // Runs what has to run for all that the stream holds, and nothing else. Not for a kernel on that stream.
     void synchronize(Handle stream);
-    // Runs everything, the streams in an order drawn from `seed`.
-    void synchronize_all(std::uint64_t seed = 0);
+    // Runs everything, the streams in turns.
+    void synchronize_all();
 
     // Operations not over yet, waits that hold a stream up included.
     std::size_t num_pending(Handle stream) const;
@@ -113,7 +109,6 @@ class FakeGpu {
         std::function<void()> poison;             // set until it was called
         std::function<void()> run;
         std::shared_ptr<Ticket> completes;
-        int error = 0;  // what the GPU has when it is over
     };
     struct Stream {
         std::deque<Operation> operations;
@@ -141,11 +136,8 @@ class FakeGpu {
     std::vector<Stream*> streams_to_step();
 
     void run_first(Stream& stream, Lock& lock);
-    void run_until_done(const Ticket& ticket, Lock& lock);
     // The stream that has to go on before `stream` can: itself where it does not wait.
     Stream& stream_in_the_way(Stream& stream);
-    void wait_for_runner(const Stream& stream, Lock& lock);
-    bool waits_for_this_thread(const Stream& stream) const;
 
     const int number_;
     const Handle first_handle_;
@@ -155,7 +147,6 @@ class FakeGpu {
     std::map<Handle, Stream> streams_;
     std::map<Handle, std::shared_ptr<Ticket>> events_;  // null while never recorded
     Handle next_handle_;
-    std::map<std::thread::id, const Stream*> waiting_;
     std::vector<Injection> injections_;
     std::map<std::string, std::uint64_t> call_counts_;
     int sticky_error_ = 0;

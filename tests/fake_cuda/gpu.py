@@ -16,8 +16,7 @@ POISON = 0xCC
 
 # The library returns it instead of a result.
 _INVALID_ARGUMENT = -1
-_WAITS_FOR_ITSELF = -2
-_KERNEL_FAILED = -3
+_KERNEL_FAILED = -2
 
 _CAPTURE_MODE_RELAXED = 2
 _NOT_READY = 600
@@ -105,10 +104,6 @@ class FakeGpu:
         self._kernels[token] = kernel
         self._do("fake_enqueue", stream, self._run_kernel, token)
 
-    def enqueue_fault(self, stream: int, error: int) -> None:
-        """Queues work that fails: once it is stepped, every call that works at this GPU returns `error`."""
-        self._do("fake_enqueue_fault", stream, error)
-
     def step(self, stream: int) -> bool:
         """Runs the next operation of a stream; false where there is none, it has to wait, or another thread runs it."""
         return self._do("fake_step", stream) == 1
@@ -121,17 +116,13 @@ class FakeGpu:
         """Waits until a stream can be stepped: for threads that play the device."""
         return self._do("fake_wait_for_work", self.number, timeout_seconds) == 1
 
-    def run_until(self, event: int) -> None:
-        """Runs what has to run for the event, and nothing else."""
-        self._do("fake_run_until", event)
-
     def synchronize(self, stream: int) -> None:
         """Runs what has to run for all work of the stream, and nothing else."""
         self._do("fake_synchronize", stream)
 
-    def synchronize_all(self, seed: int = 0) -> None:
-        """Runs everything, the streams in an order drawn from `seed`."""
-        self._do("fake_synchronize_all", self.number, seed)
+    def synchronize_all(self) -> None:
+        """Runs everything, the streams in turns."""
+        self._do("fake_synchronize_all", self.number)
 
     def num_pending(self, stream: int) -> int:
         """Operations not over yet, waits that hold the stream up included."""
@@ -159,8 +150,6 @@ class FakeGpu:
             raise vars(self._raised).pop("error")
         if result == _INVALID_ARGUMENT:
             raise ValueError(self._library.fake_problem().decode())
-        if result == _WAITS_FOR_ITSELF:
-            raise RuntimeError(self._library.fake_problem().decode())
         return result
 
 

@@ -60,13 +60,11 @@ _HANDLE = ctypes.c_size_t
 # The arguments of control.cpp's functions that return something (always a long), then of the runtime's functions.
 _CONTROLS = {
     "fake_enqueue": [_HANDLE, ctypes.c_void_p, ctypes.c_size_t],
-    "fake_enqueue_fault": [_HANDLE, ctypes.c_int],
     "fake_step": [_HANDLE],
     "fake_step_any": [ctypes.c_int, ctypes.c_uint64],
     "fake_wait_for_work": [ctypes.c_int, ctypes.c_double],
-    "fake_run_until": [_HANDLE],
     "fake_synchronize": [_HANDLE],
-    "fake_synchronize_all": [ctypes.c_int, ctypes.c_uint64],
+    "fake_synchronize_all": [ctypes.c_int],
     "fake_num_pending": [_HANDLE],
     "fake_num_events": [ctypes.c_int],
     "fake_fail_call": [ctypes.c_int, ctypes.c_char_p, ctypes.c_uint64, ctypes.c_int, ctypes.c_int],

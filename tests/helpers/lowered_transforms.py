@@ -69,18 +69,27 @@ def problem_of(transform: Any, before: list[Any], after: list[Any]) -> str:
     return problem[len("runs in Python from here on (") : -1]
 
 
+def _native_plan(transform: LoweredTransform, **changes: Any) -> _core.TransformPlan:
+    form = transform.form
+    is_interleaved = form.sample == "pil" or form.is_interleaved
+    layout = {"element_size": form.dtype.itemsize, "channels_last": is_interleaved, "table": form.table}
+    return make_placed_plan(transform.steps, **layout | changes)
+
+
+def plan_of(transform: Any, **changes: Any) -> _core.TransformPlan:
+    """Makes the plan of a pipeline that is native to its end. `changes` are arguments of make_placed_plan."""
+    native = lowered(transform)
+    assert not native.python_part, native.stages
+    return _native_plan(native, **changes)
+
+
 def run_lowered(transform: LoweredTransform, image: Image.Image) -> Any:
     """Runs the native steps on an RGB image with the draws of torch's generator, and the Python part on the result.
 
     Raises ValueError: The steps cannot be applied to the image.
     """
     form = transform.form
-    plan = make_placed_plan(
-        transform.steps,
-        element_size=form.dtype.itemsize,
-        channels_last=form.sample == "pil" or form.is_interleaved,
-        table=form.table,
-    )
+    plan = _native_plan(transform)
     decoder = _core.SampleDecoder(max_file_bytes=0, max_pixels=1 << 40, native_jpeg=True)
     state, draws = torch.get_rng_state(), native_draws(0)
     draws.load(state.numpy())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import random
 import struct
 import warnings
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from jpeg_mutants import mutated
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -63,7 +65,17 @@ def picture(seed: int, width: int, height: int) -> Pixels:
     return np.clip(smooth + noise, 0, 255).astype(np.uint8)
 
 
+def noisy_pixels(rng: np.random.Generator, width: int, height: int, share: float = 0.3) -> Pixels:
+    """Makes a smooth picture in which this share of the pixels is noise."""
+    smooth = np.indices((height, width)).sum(0)[..., None] * [1, 2, 3] % 256
+    noise = rng.integers(0, 256, (height, width, 3))
+    return np.where(rng.random((height, width, 1)) < share, noise, smooth).astype(np.uint8)
+
+
 def written_by_pillow(pixels: Pixels, **options: int | str) -> bytes:
+    """Returns Pillow's JPEG; of the first channel for the subsampling "gray"."""
+    if options.get("subsampling") == "gray":
+        pixels, options = pixels[..., 0], {name: options[name] for name in options if name != "subsampling"}
     buffer = io.BytesIO()
     Image.fromarray(pixels).save(buffer, "JPEG", **options)
     return buffer.getvalue()
@@ -110,6 +122,16 @@ def check_hostile_file(data: bytes, rng: random.Random) -> bool:
     assert region_status == "ok"
     np.testing.assert_array_equal(region_pixels, crop(pixels, region))
     return True
+
+
+def check_mutants(seeds: Sequence[bytes], seed: int, count: int, share: int) -> None:
+    """Asserts that mutants of files, themselves taken, have Pillow's pixels if taken, as more than 1 in `share` is."""
+    rng = random.Random(int(os.environ.get("FASTLOAD_HOSTILE_SEED", seed)))
+    for data in seeds:
+        assert_equals_pillow(data, rng, 3)
+    count = int(os.environ.get("FASTLOAD_HOSTILE_FILES", count))
+    taken = sum(check_hostile_file(mutated(seeds[number % len(seeds)], rng), rng) for number in range(count))
+    assert taken > count // share
 
 
 def frame_size(data: bytes) -> tuple[int, int]:

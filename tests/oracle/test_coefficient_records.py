@@ -135,43 +135,6 @@ def test_partly_damaged_files_have_no_record() -> None:
     assert taken > 100
 
 
-def damaged(record: bytes, rng: random.Random) -> bytes:
-    changed = bytearray(record)
-    match rng.randrange(3):
-        case 0:
-            changed[rng.randrange(len(changed))] ^= 1 << rng.randrange(8)
-        case 1:
-            del changed[rng.randrange(len(changed)) :]
-        case _:
-            size = rng.randint(1, 64)
-            first, second = (rng.randrange(len(changed) - size) for _ in range(2))
-            changed[first : first + size], changed[second : second + size] = (
-                changed[second : second + size],
-                changed[first : first + size],
-            )
-    return bytes(changed)
-
-
-def test_no_damage_changes_a_pixel() -> None:
-    """Flips, cuts and swapped pieces: what is read holds, or is refused."""
-    rng = random.Random(11)
-    data = written_by_pillow(picture(3, 260, 180), quality=80)
-    record = record_of(data)
-    assert record is not None
-    pixels = decode_natively(data)
-    refused = 0
-    for _ in range(5000):
-        region = random_region(rng, 260, 180)
-        recorded, status, _ = _core.decode_coefficients(damaged(record, rng), region, KEY)
-        refused += status != "ok"
-        if status == "ok":
-            np.testing.assert_array_equal(recorded, crop(pixels, region))
-    assert refused > 2000
-    other_key = np.random.default_rng(1).bytes(_core.STORE_KEY_BYTES)
-    for key, salt in ((other_key, 0), (KEY, 1)):
-        assert _core.decode_coefficients(record, (0, 0, 9, 9), key, salt)[1] == "irregular"
-
-
 def test_the_size_of_records() -> None:
     """Photographs of ImageNet's kind take at most 1.75 times the file."""
     sizes = [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import hashlib
 import itertools
-import os
 import random
 import sys
 from collections.abc import Sequence
@@ -17,14 +16,14 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 import jpeg_writer
 from corpora_files import corpora_root, manifest_rows
-from jpeg_mutants import mutated
 from jpeg_oracle import (
     ODD_SAMPLINGS,
     SAMPLINGS,
     assert_equals_pillow,
-    check_hostile_file,
+    check_mutants,
     crop,
     decode_natively,
+    noisy_pixels,
     random_region,
     written_by_pillow,
 )
@@ -163,19 +162,16 @@ def test_quantization_table_between_scans_counts_from_the_next_scan_on() -> None
     assert_equals_pillow(changed, random.Random(1), 20)
 
 
-@pytest.mark.parametrize("subsampling", [0, 1, 2])
+@pytest.mark.parametrize("is_progressive", [False, True])
+@pytest.mark.parametrize("subsampling", ["4:4:4", "4:2:2", "4:2:0", "gray"])
 @pytest.mark.parametrize("restart", [{}, {"restart_marker_rows": 1}, {"restart_marker_blocks": 3}])
-def test_files_pillow_wrote_equal_pillow(subsampling: int, restart: dict[str, int]) -> None:
+def test_files_pillow_wrote_equal_pillow(subsampling: str, restart: dict[str, int], is_progressive: bool) -> None:
     rng = random.Random(subsampling)
-    numbers = np.random.default_rng(subsampling)
-    for quality in (5, 50, 75, 95, 100):
-        for optimize in (False, True):
-            width, height = rng.randint(1, 150), rng.randint(1, 150)
-            noise = numbers.integers(0, 256, (height, width, 3))
-            smooth = np.indices((height, width)).sum(0)[..., None] * [1, 2, 3] % 256
-            pixels = np.where(rng.random() < 0.5, noise, smooth).astype(np.uint8)
-            options = {"quality": quality, "optimize": optimize, "subsampling": subsampling, **restart}
-            assert_equals_pillow(written_by_pillow(pixels, **options), rng, 20)
+    numbers = np.random.default_rng(len(restart))
+    options = {"subsampling": subsampling, "progressive": is_progressive, **restart}
+    for quality, optimize in itertools.product((1, 10, 50, 75, 98, 100), (False, True)):
+        pixels = noisy_pixels(numbers, rng.randint(1, 150), rng.randint(1, 150), rng.choice([0.0, 0.3, 1.0]))
+        assert_equals_pillow(written_by_pillow(pixels, quality=quality, optimize=optimize, **options), rng, 20)
 
 
 def hostile_seeds() -> list[bytes]:
@@ -188,8 +184,7 @@ def hostile_seeds() -> list[bytes]:
             file.scans = None if is_interleaved else [[i] for i in range(len(SAMPLINGS[name]))]
             file.app_segments = [(0xE0, b"JFIF\0\1\1\0\0\1\0\1\0\0"), (0xFE, b"hello")]
             seeds.append(jpeg_writer.encode(file))
-    smooth = (np.indices((40, 52)).sum(0)[..., None] * [3, 5, 7] % 256).astype(np.uint8)
-    noisy = smooth ^ numbers.integers(0, 32, smooth.shape, dtype=np.uint8)
+    noisy = noisy_pixels(numbers, 52, 40)
     for quality, options in ((75, {"subsampling": 2}), (92, {"subsampling": 0, "optimize": True}), (60, {})):
         seeds.append(written_by_pillow(noisy, quality=quality, **options))
     seeds.append(written_by_pillow(noisy, quality=80, subsampling=1, restart_marker_rows=1))
@@ -209,15 +204,7 @@ def hostile_seeds() -> list[bytes]:
 
 
 def test_hostile_files_that_are_taken_have_pillows_pixels() -> None:
-    rng = random.Random(int(os.environ.get("FASTLOAD_HOSTILE_SEED", "20240")))
-    taken = 0
-    seeds = hostile_seeds()
-    for seed in seeds:
-        assert_equals_pillow(seed, rng, 2)
-    count = int(os.environ.get("FASTLOAD_HOSTILE_FILES", "6000"))
-    for number in range(count):
-        taken += check_hostile_file(mutated(seeds[number % len(seeds)], rng), rng)
-    assert taken > count // 50
+    check_mutants(hostile_seeds(), seed=20240, count=6000, share=50)
 
 
 @pytest.mark.parametrize("limit", ["pixels", "scans"])

@@ -10,7 +10,9 @@ import numpy as np
 import PIL
 import pytest
 import torch
+from lowered_transforms import plan_of
 from native_steps import RAMP, Step, apply, layout_of, noise, random_resized_crop, tensor_bytes
+from philox import philox
 from PIL import Image
 from recipes import MEAN, STD, apply_steps
 from torchvision import transforms as tv
@@ -27,6 +29,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 MODES = {"bilinear": F.InterpolationMode.BILINEAR, "bicubic": F.InterpolationMode.BICUBIC}
+NEAREST, LANCZOS = F.InterpolationMode.NEAREST, F.InterpolationMode.LANCZOS
 SIZES = [(500, 375), (375, 500), (64, 64), (33, 71), (201, 57), (7, 300), (1, 1), (2, 9), (31, 30)]
 
 
@@ -36,10 +39,6 @@ def resize(height: int, width: int, interpolation: str = "bilinear") -> Step:
 
 def shorter_side(size: int, max_size: int | None = None, interpolation: str = "bilinear") -> Step:
     return _core.ResizeShorterSide(size=size, max_size=max_size, interpolation=interpolation)
-
-
-def center_crop(height: int, width: int) -> Step:
-    return _core.CenterCrop(height=height, width=width)
 
 
 def flip(probability: float) -> Step:
@@ -68,71 +67,56 @@ def chw_bytes(image: Image.Image) -> bytes:
     return bytes(F.pil_to_tensor(image).contiguous().numpy().tobytes())
 
 
+HFLIP, VFLIP = tv.RandomHorizontalFlip(1.0), tv.RandomVerticalFlip(1.0)
+SEQUENCES: list[Callable[[Any], list[Any]]] = [
+    lambda mode: [tv.Resize((40, 51), mode)],
+    lambda mode: [tv.Resize(40, mode), tv.CenterCrop(36)],
+    lambda mode: [tv.Resize(40, mode, max_size=50), tv.CenterCrop((64, 45))],
+    lambda _: [tv.CenterCrop((60, 61))],
+    lambda _: [tv.CenterCrop((450, 31))],
+    lambda mode: [tv.CenterCrop((33, 28)), tv.Resize((20, 50), mode)],
+    lambda mode: [HFLIP, tv.Resize((20, 51), mode), HFLIP, tv.CenterCrop((9, 60))],
+    lambda mode: [tv.Resize((50, 40), mode), tv.CenterCrop((44, 52)), HFLIP, tv.Resize((31, 23), mode)],
+    lambda _: [VFLIP, HFLIP],
+    lambda _: [HFLIP, VFLIP, tv.CenterCrop((20, 50))],
+    lambda _: [tv.CenterCrop((20, 50)), VFLIP],
+    lambda mode: [VFLIP, tv.Resize((21, 30), mode)],
+    lambda mode: [tv.Resize((21, 30), mode), VFLIP, HFLIP],
+    lambda _: [tv.Pad((3, 4, 5, 6)), HFLIP, tv.CenterCrop((40, 9))],
+    lambda mode: [tv.Pad((3, 4, 5, 6)), VFLIP, tv.Resize((25, 35), mode)],
+    lambda _: [tv.Pad((3, 0, 0, 6), (9, 8, 7)), tv.CenterCrop((50, 90)), tv.Pad(1, padding_mode="reflect")],
+    lambda _: [tv.CenterCrop((90, 11)), tv.Pad(2, padding_mode="edge"), HFLIP, tv.Resize((13, 17), NEAREST)],
+    lambda _: [HFLIP, tv.Resize((31, 29), NEAREST), tv.Resize((12, 40), LANCZOS), tv.Resize((20, 20), NEAREST)],
+]
+
+
 @pytest.mark.usefixtures("each_kernel_table")
-@pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize(
-    ("steps", "reference"),
-    [
-        (lambda mode: [resize(40, 51, mode)], lambda mode: [tv.Resize((40, 51), mode)]),
-        (
-            lambda mode: [shorter_side(40, None, mode), center_crop(36, 36)],
-            lambda mode: [tv.Resize(40, mode), tv.CenterCrop(36)],
-        ),
-        (
-            lambda mode: [shorter_side(40, 50, mode), center_crop(64, 45)],
-            lambda mode: [tv.Resize(40, mode, max_size=50), tv.CenterCrop((64, 45))],
-        ),
-        (lambda mode: [center_crop(60, 61)], lambda mode: [tv.CenterCrop((60, 61))]),
-        (lambda mode: [center_crop(450, 31)], lambda mode: [tv.CenterCrop((450, 31))]),
-        (
-            lambda mode: [center_crop(33, 28), resize(20, 50, mode)],
-            lambda mode: [tv.CenterCrop((33, 28)), tv.Resize((20, 50), mode)],
-        ),
-        (
-            lambda mode: [flip(1.0), resize(20, 51, mode), flip(1.0), center_crop(9, 60)],
-            lambda mode: [
-                tv.RandomHorizontalFlip(1.0),
-                tv.Resize((20, 51), mode),
-                tv.RandomHorizontalFlip(1.0),
-                tv.CenterCrop((9, 60)),
-            ],
-        ),
-        (
-            lambda mode: [resize(50, 40, mode), center_crop(44, 52), flip(1.0), resize(31, 23, mode)],
-            lambda mode: [
-                tv.Resize((50, 40), mode),
-                tv.CenterCrop((44, 52)),
-                tv.RandomHorizontalFlip(1.0),
-                tv.Resize((31, 23), mode),
-            ],
-        ),
-    ],
-)
-def test_fixed_geometry_equals_torchvision(
-    steps: Callable[[str], list[Step]],
-    reference: Callable[[Any], list[Callable[[Any], Any]]],
-    size: tuple[int, int],
-    interpolation: str,
-) -> None:
-    image = noise(*size)
-    expected = tv.Compose(reference(MODES[interpolation]))(image)
-    assert run_native(uint8_plan(steps(interpolation)), image) == chw_bytes(expected)
+@pytest.mark.parametrize("index", range(len(SEQUENCES)))
+def test_fixed_geometry_equals_torchvision_and_reports_replay_it(index: int) -> None:
+    for mode in MODES.values():
+        transform = tv.Compose(SEQUENCES[index](mode))
+        plan = plan_of(transform, channels_last=False)
+        for size in SIZES:
+            image = noise(*size)
+            expected = chw_bytes(transform(image))
+            assert run_native(plan, image) == expected, (mode, size)
+            steps = plan.resolve(_core.CounterDraws(3, 1, 0), *size)
+            assert chw_bytes(apply_steps(image, steps)) == expected, (mode, size)
 
 
 def test_a_thin_image_may_grow_beyond_the_limits_of_files() -> None:
     for size in [(300, 1), (1, 300)]:
-        image = noise(*size)
-        expected = tv.Compose([tv.Resize(256), tv.CenterCrop(224)])(image)
-        assert run_native(uint8_plan([shorter_side(256), center_crop(224, 224)]), image) == chw_bytes(expected)
+        image, transform = noise(*size), tv.Compose([tv.Resize(256), tv.CenterCrop(224)])
+        assert run_native(plan_of(transform, channels_last=False), image) == chw_bytes(transform(image))
 
 
 def test_a_side_that_comes_out_as_zero_is_refused_by_both() -> None:
     image = noise(1000, 10)
+    transform = tv.Compose([tv.Resize(5, max_size=8), tv.CenterCrop(5)])
     with pytest.raises(ValueError, match="height and width must be > 0"):
-        tv.Resize(5, max_size=8)(image)
+        transform(image)
     with pytest.raises(ValueError, match=r"a side of the resized image is not in 1\.\.1048576"):
-        run_native(uint8_plan([shorter_side(5, 8), center_crop(5, 5)]), image)
+        run_native(plan_of(transform), image)
 
 
 @pytest.mark.usefixtures("each_kernel_table")
@@ -168,20 +152,17 @@ TAILS: dict[str, list[Callable[[Any], Any]]] = {
 def test_last_write_equals_torchvision(tail_name: str, channels_last: bool) -> None:
     tail = tv.Compose(TAILS[tail_name])
     image = noise(70, 50)
-    heads: list[tuple[list[Step], Callable[[Any], Any]]] = [
-        ([resize(33, 45)], tv.Resize((33, 45))),
-        ([center_crop(41, 66)], tv.CenterCrop((41, 66))),  # strips straight to the result
-        ([center_crop(64, 75), flip(1.0)], tv.Compose([tv.CenterCrop((64, 75)), tv.RandomHorizontalFlip(1.0)])),
-        (
-            [resize(30, 40), center_crop(35, 38), flip(1.0)],
-            lambda x: F.hflip(F.center_crop(F.resize(x, [30, 40]), [35, 38])),
-        ),
+    heads = [
+        [tv.Resize((33, 45))],
+        [tv.CenterCrop((41, 66))],  # strips straight to the result
+        [tv.CenterCrop((64, 75)), HFLIP],
+        [tv.Resize((30, 40)), tv.CenterCrop((35, 38)), HFLIP],
     ]
-    for steps, head in heads:
+    for head in map(tv.Compose, heads):
         expected = tail(head(image))
         if channels_last:
             expected = expected.permute(1, 2, 0)
-        plan = uint8_plan(steps, **layout_of(tail), channels_last=channels_last)
+        plan = plan_of(head, **layout_of(tail), channels_last=channels_last)
         assert plan.sample_bytes == expected.numel() * expected.element_size()
         assert run_native(plan, image) == tensor_bytes(expected)
 
@@ -194,19 +175,8 @@ def test_every_value_equals_torchs_for_means_and_deviations_drawn_at_random() ->
         decimals = 2 + case % 6
         mean, std = rng.uniform(0.0, 0.9, 3).round(decimals), rng.uniform(0.05, 1.0, 3).round(decimals)
         tail = tv.Compose([tv.ToTensor(), tv.Normalize(mean.tolist(), std.tolist())])
-        plan = uint8_plan([center_crop(1, 256)], **layout_of(tail))
+        plan = plan_of(tv.CenterCrop((1, 256)), **layout_of(tail), channels_last=False)
         assert run_native(plan, RAMP) == tensor_bytes(tail(RAMP)), (mean, std)
-
-
-def philox(counter: list[int], key: list[int]) -> list[int]:
-    """Computes Philox4x32-10 after its paper, independently of the C++ one."""
-    mask = 0xFFFFFFFF
-    c, k = list(counter), list(key)
-    for _ in range(10):
-        left, right = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
-        c = [right >> 32 ^ c[1] ^ k[0], right & mask, left >> 32 ^ c[3] ^ k[1], left & mask]
-        k = [(k[0] + 0x9E3779B9) & mask, (k[1] + 0xBB67AE85) & mask]
-    return c
 
 
 def draws(seed: int, epoch: int, sample_index: int, position: int) -> Iterator[int]:

@@ -126,7 +126,7 @@ print(copy.failure, take_log())
 del copy
 print(ring.take(), take_log())
 print(cuda.cudaGetLastError(), to.value[:1])
-cuda.fake_synchronize_all(1, ctypes.c_uint64(0))
+cuda.fake_synchronize_all(1)
 print(type(ring.take()).__name__, to.value.decode())
 take_log()
 del ring

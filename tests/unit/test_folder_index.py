@@ -206,21 +206,17 @@ def test_a_directory_changed_shortly_before_its_listing_is_listed_again(root: Pa
     assert num_listed(root) == NUM_DIRECTORIES
 
 
-def test_a_folder_changed_in_the_tick_of_the_listing_is_not_trusted(root: Path) -> None:
+@pytest.mark.parametrize("has_rule", [True, False])
+def test_the_rule_on_recent_changes_finds_a_file_made_in_the_tick_of_the_listing(
+    root: Path, has_rule: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The file system's clock stands still: the times are the same before and after."""
+    if not has_rule:
+        monkeypatch.setattr(_folder_scan, "SETTLED_AFTER_NS", 0)
     read_folder(str(root), IMG_EXTENSIONS, "auto")
     (root / "b" / "late.jpg").write_bytes(b"")
     pretend_times_have_not_changed(root)
-    assert_like_torchvision(root)
-
-
-@pytest.mark.usefixtures("settled")
-def test_without_the_rule_on_recent_changes_that_file_would_be_missed(root: Path) -> None:
-    """The counterpart of the test above: there it is the rule that finds the file, not something else."""
-    read_folder(str(root), IMG_EXTENSIONS, "auto")
-    (root / "b" / "late.jpg").write_bytes(b"")
-    pretend_times_have_not_changed(root)
-    assert len(ImageFolder(root)) == len(datasets.ImageFolder(root)) - 1
+    assert len(ImageFolder(root)) == len(datasets.ImageFolder(root)) - (not has_rule)
 
 
 def pretend_times_have_not_changed(root: Path) -> None:
@@ -355,15 +351,11 @@ def assert_is_made_anew(root: Path, blob: bytes) -> None:
     assert_like_torchvision(root)
 
 
-def test_a_file_cut_anywhere_is_made_anew(small: Path) -> None:
+def test_a_file_cut_or_changed_anywhere_is_made_anew(small: Path) -> None:
     blob = file_of(small).read_bytes()
     for size in [*range(70), *range(70, len(blob), 13), len(blob) - 1]:
         assert_is_made_anew(small, blob[:size])
     assert_is_made_anew(small, blob + b"\0")
-
-
-def test_every_byte_counts(small: Path) -> None:
-    blob = file_of(small).read_bytes()
     dice = random.Random(1)
     for position in range(len(blob)):
         damaged = bytearray(blob)
@@ -397,9 +389,9 @@ def test_forged_files_are_refused_or_describe_a_folder(small: Path) -> None:
     assert num_refused > 100
 
 
-def put(array: str, text: bytes, begin: int = 0) -> Callable[[dict[str, Any]], None]:
+def put(array: str, text: bytes) -> Callable[[dict[str, Any]], None]:
     def change(arrays: dict[str, Any]) -> None:
-        arrays[array][begin : begin + len(text)] = np.frombuffer(text, dtype=np.uint8)
+        arrays[array][: len(text)] = np.frombuffer(text, dtype=np.uint8)
 
     return change
 
@@ -415,22 +407,11 @@ FORGED: dict[str, Callable[[dict[str, Any]], Any]] = {
     "exchanged labels": set_column(3, [-1, 1, 0]),
     "a label for two classes": set_column(3, [-1, 0, 0]),
     "a label that is left out": set_column(3, [-1, 0, 2]),
-    "a label as large as memory": set_column(3, [-1, 0, 2**50]),
     "a label below 0": set_column(3, [-1, 0, -(2**60)]),
     "a root with a label": set_column(3, [0, 0, 1]),
     "a flag that there is not": set_column(4, [0, 0, 64]),
     "exchanged classes": put("paths", b"b/a/"),
-    "a class twice": put("paths", b"a/a/"),
-    "a class that is the root": put("paths", b"./b/"),
-    "a class above the root": put("paths", b"../b"),
-    "an absolute class": put("paths", b"//b/"),
-    "a directory of no class": put("paths", b"a/bc"),
-    "a class with a zero byte": put("paths", b"\0/b/"),
-    "a name in another directory": put("names", b"x/y"),
     "a name above the root": put("names", b"../.."),
-    "a name with a zero byte": put("names", b"\0"),
-    "a name without a letter": lambda arrays: arrays["name_ends"].__setitem__(0, 0),
-    "bytes of no name": lambda arrays: arrays["name_ends"].__setitem__(0, 4),
 }
 
 
@@ -676,10 +657,7 @@ def test_a_file_of_imagenet_takes_less_than_30_bytes(tmp_path: Path, cache: Path
 
 def test_it_is_used_as_torchvisions_is(images: Path, cache: Path) -> None:
     mine, theirs = ImageFolder(images), datasets.ImageFolder(images)
-    counts = np.bincount(mine.targets)
-    assert counts.tolist() == np.bincount(theirs.targets).tolist()
-    weights = [1 / int(counts[label]) for label in mine.targets]
-    assert weights == [1 / int(counts[label]) for label in theirs.targets]
+    assert np.bincount(mine.targets).tolist() == np.bincount(theirs.targets).tolist()
     parts = [random_split(dataset, [5, 2], torch.Generator().manual_seed(1)) for dataset in (mine, theirs)]
     for one, other in zip(*parts, strict=True):
         assert one.indices == other.indices

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from philox import philox
 from scipy import stats
 from torch.utils.data import DistributedSampler
 
@@ -181,20 +182,6 @@ def test_draws_by_weights_differ_in_each_epoch_and_seed() -> None:
     sampler.set_epoch(1)
     assert list(sampler) != first != line_of_draws(50, seed=1)
     assert line_of_draws(50) == first
-
-
-def philox(counter: list[int], key: list[int]) -> list[int]:
-    """Computes Philox4x32-10 with Python integers."""
-    for _ in range(10):
-        first, second = 0xD2511F53 * counter[0], 0xCD9E8D57 * counter[2]
-        counter = [
-            second >> 32 ^ counter[1] ^ key[0],
-            second & 0xFFFFFFFF,
-            first >> 32 ^ counter[3] ^ key[1],
-            first & 0xFFFFFFFF,
-        ]
-        key = [key[0] + 0x9E3779B9 & 0xFFFFFFFF, key[1] + 0xBB67AE85 & 0xFFFFFFFF]
-    return counter
 
 
 def test_draws_by_weights_are_those_of_the_documented_counter() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import subprocess
 import sys
 import warnings
@@ -186,12 +185,6 @@ def test_bad_keys_raise_what_a_list_raises(image_tree: Path, index: Any, error: 
         dataset[index]
     with pytest.raises(error, match="list ind"):
         dataset.samples[index]
-
-
-def test_data_sets_pickle(image_tree: Path) -> None:
-    dataset = pickle.loads(pickle.dumps(ImageFolder(image_tree)))
-    assert list(dataset.samples) == list(ImageFolder(image_tree).samples)
-    assert dataset[3] == ImageFolder(image_tree)[3]
 
 
 def test_views_behave_as_lists(image_tree: Path) -> None:

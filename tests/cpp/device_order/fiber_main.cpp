@@ -1,14 +1,12 @@
-// device_order right|refill|overwrite|consume|staged: two rings of two threads, on fibers of the thread sanitizer,
-// which reports forgotten waits and ends with its own exit status, 66.
+// Staged batches of two threads, on fibers of the thread sanitizer, which reports forgotten waits and ends with its own
+// exit status, 66.
 #include <iostream>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <thread>
 
 #include "cuda/cuda_backend.h"
 #include "device_order/fiber_cudart.h"
-#include "device_order/ring.h"
 #include "device_order/staged.h"
 
 namespace {
@@ -16,7 +14,6 @@ namespace {
 using fastload::DeviceBackend;
 using fastload::EventId;
 using fastload::StreamId;
-using fastload::testing::Forgotten;
 using fastload::testing::RingMemory;
 using fastload::testing::Slot;
 
@@ -39,13 +36,7 @@ class Player {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-    Forgotten forgotten = Forgotten::kNothing;
-    const bool is_staged = argc == 2 && std::string_view(argv[1]) == "staged";  // the product's own ring
-    if (!is_staged && (argc != 2 || !fastload::testing::parse_forgotten(argv[1], &forgotten))) {
-        std::cerr << "usage: device_order right|refill|overwrite|consume|staged\n";
-        return 2;
-    }
+int main() {
     std::string problem;
     const std::shared_ptr<DeviceBackend> device = fastload::open_cuda_backend(12, 0, &problem);
     if (device == nullptr) {
@@ -56,8 +47,7 @@ int main(int argc, char** argv) {
     bool are_ok[2] = {};
     const auto run = [&](int i) {
         Player player(*device);
-        are_ok[i] = is_staged ? fastload::testing::run_staged(device, player, &memories[i])
-                              : fastload::testing::run_ring(*device, player, forgotten, &memories[i]);
+        are_ok[i] = fastload::testing::run_staged(device, player, &memories[i]);
     };
     std::thread other(run, 1);
     run(0);

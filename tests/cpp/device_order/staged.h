@@ -1,6 +1,7 @@
 // The product's own staging ring and batch copies, with threads that write the batches.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -8,13 +9,44 @@
 #include <utility>
 #include <vector>
 
-#include "device_order/ring.h"
 #include "engine/batch/staging_ring.h"
+#include "fake_cuda/cudart.h"
 
 namespace fastload::testing {
 
-// Like run_ring; in addition, player.wait_for_slot(copies) lets the device go on while no slot is free. The last
-// batches are still in flight when it returns.
+constexpr int kNumSlots = 3;
+constexpr int kNumBatches = 300;
+
+using Slot = std::array<std::uint16_t, 512>;
+
+inline Slot batch_data(int batch) {
+    Slot slot;
+    slot.fill(static_cast<std::uint16_t>(batch + 1));
+    return slot;
+}
+
+// Must outlive the device's work.
+struct RingMemory {
+    Slot host[kNumSlots];
+    Slot buffers[kNumSlots];
+};
+
+// Makes streams and waits as torch does, in a DeviceScope.
+inline bool create_stream(StreamId* stream) {
+    constexpr unsigned int kNonBlocking = 1;
+    void* handle = nullptr;
+    const int error = cudaStreamCreateWithFlags(&handle, kNonBlocking);
+    *stream = reinterpret_cast<StreamId>(handle);
+    return error == 0;
+}
+
+inline bool wait_event(StreamId stream, EventId event) {
+    return cudaStreamWaitEvent(reinterpret_cast<void*>(stream), reinterpret_cast<void*>(event), 0) == 0;
+}
+
+// `Player` is the test's use of the device: consume(stream, buffer, batch) enqueues a kernel, finish(event) waits in
+// the host, wait_for_slot(copies) lets the device go on while no slot is free, pause() comes after each batch. The last
+// batches are still in flight when it returns. Returns false if a call failed.
 template <typename Player>
 bool run_staged(const std::shared_ptr<DeviceBackend>& backend, Player& player, RingMemory* memory) {
     DeviceBackend& device = *backend;
