@@ -11,11 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.random import normal as normal_by_name
-from program import Chapter, Setting, Transformed
+from program import Program, Setting, Transformed
 from torch.nn import functional
-
-DRAWS = Chapter()
-COLLATION = Chapter()
 
 _LETTERS = "abcdefgh"
 
@@ -38,105 +35,87 @@ def in_a_forked_stream() -> Any:
     return *found, random.random(), np.random.rand(), float(torch.rand(1))
 
 
-# Name -> (one line, function from an index to a sample).
-_DRAWS: dict[str, tuple[str, Callable[[int], Any]]] = {
-    "functions of random": (
-        "functions of the module, also imported by name, and what gauss keeps in the generator",
-        lambda index: (
-            random.random(),
-            gauss_by_name(0, 1),
-            random.choices(_LETTERS, k=2),
-            random.sample(range(50), 3),
-            random.randrange(index + 1),
-            shuffled(shuffle_by_name, [*range(6)]),
-            random.getrandbits(40),
-            random.randbytes(3),
-            random.betavariate(1, 2),
-            random.gammavariate(2, 1),
-            random.normalvariate(0, 1),
-            random.vonmisesvariate(0, 1),
-        ),
+# Name -> function from an index to a sample.
+_DRAWS: dict[str, Callable[[int], Any]] = {
+    "functions of random": lambda index: (
+        random.random(),
+        gauss_by_name(0, 1),
+        random.choices(_LETTERS, k=2),
+        random.sample(range(50), 3),
+        random.randrange(index + 1),
+        shuffled(shuffle_by_name, [*range(6)]),
+        random.getrandbits(40),
+        random.randbytes(3),
+        random.betavariate(1, 2),
+        random.gammavariate(2, 1),
+        random.normalvariate(0, 1),
+        random.vonmisesvariate(0, 1),
     ),
-    "random.seed": ("seeded by the index", lambda index: (random.seed(index), random.random(), random.gauss(0, 1))[1:]),
-    "random.getstate": ("the state itself", lambda _: (random.random(), sum(random.getstate()[1][:-1]) % 1_000_003)),
-    "functions of NumPy": (
-        "functions of the module, also imported by name, and the normal value that is kept",
-        lambda _: (
-            np.random.rand(2),
-            normal_by_name(1, 2),
-            np.random.standard_normal(2),
-            np.random.choice(9, 3, replace=False),
-            np.random.choice([5, 6], p=[0.3, 0.7]),
-            np.random.permutation(6),
-            shuffled(np.random.shuffle, np.arange(7)),
-            np.random.beta(1, 2),
-            np.random.binomial(9, 0.4),
-            np.random.dirichlet([1, 2]),
-            np.random.poisson(3),
-            np.random.multivariate_normal([0, 0], np.eye(2)),
-            np.random.bytes(3),
-        ),
+    "random.seed": lambda index: (random.seed(index), random.random(), random.gauss(0, 1))[1:],
+    "random.getstate": lambda _: (random.random(), sum(random.getstate()[1][:-1]) % 1_000_003),
+    "functions of NumPy": lambda _: (
+        np.random.rand(2),
+        normal_by_name(1, 2),
+        np.random.standard_normal(2),
+        np.random.choice(9, 3, replace=False),
+        np.random.choice([5, 6], p=[0.3, 0.7]),
+        np.random.permutation(6),
+        shuffled(np.random.shuffle, np.arange(7)),
+        np.random.beta(1, 2),
+        np.random.binomial(9, 0.4),
+        np.random.dirichlet([1, 2]),
+        np.random.poisson(3),
+        np.random.multivariate_normal([0, 0], np.eye(2)),
+        np.random.bytes(3),
     ),
-    "np.random.seed": ("seeded by the index", lambda index: (np.random.seed(index), np.random.randn())[1]),
-    "np.random.get_state": (
-        "the state itself, with the kept value",
-        lambda index: (np.random.randn(index % 3), np.random.get_state()[2:], int(np.random.get_state()[1].sum()))[1:],
+    "np.random.seed": lambda index: (np.random.seed(index), np.random.randn())[1],
+    "np.random.get_state": lambda index: (
+        np.random.randn(index % 3),
+        np.random.get_state()[2:],
+        int(np.random.get_state()[1].sum()),
+    )[1:],
+    "functions of torch": lambda _: (
+        torch.rand(2),
+        torch.randn(1),
+        torch.randint(9, (2,)),
+        torch.randperm(5),
+        torch.multinomial(torch.ones(4), 2),
+        torch.bernoulli(torch.full((2,), 0.5)),
+        torch.zeros(2).uniform_(),
+        torch.zeros(2).normal_(),
+        torch.zeros(1).exponential_(),
+        torch.zeros(1).random_(9),
+        functional.dropout(torch.ones(6), 0.5),
+        torch.distributions.Beta(torch.tensor(0.4), torch.tensor(0.4)).sample(),
+        torch.nn.Linear(2, 1).weight.detach(),
     ),
-    "functions of torch": (
-        "functions, methods of tensors, dropout, distributions, and weights of a layer made in a sample",
-        lambda _: (
-            torch.rand(2),
-            torch.randn(1),
-            torch.randint(9, (2,)),
-            torch.randperm(5),
-            torch.multinomial(torch.ones(4), 2),
-            torch.bernoulli(torch.full((2,), 0.5)),
-            torch.zeros(2).uniform_(),
-            torch.zeros(2).normal_(),
-            torch.zeros(1).exponential_(),
-            torch.zeros(1).random_(9),
-            functional.dropout(torch.ones(6), 0.5),
-            torch.distributions.Beta(torch.tensor(0.4), torch.tensor(0.4)).sample(),
-            torch.nn.Linear(2, 1).weight.detach(),
-        ),
+    "torch.manual_seed": lambda index: (torch.manual_seed(index).initial_seed(), torch.rand(1)),
+    "torch.initial_seed": lambda _: (torch.initial_seed(), torch.rand(1)),
+    "default_generator.manual_seed": lambda index: (
+        torch.default_generator.manual_seed(index) is not None,
+        torch.rand(1),
     ),
-    "torch.manual_seed": (
-        "seeded by the index",
-        lambda index: (torch.manual_seed(index).initial_seed(), torch.rand(1)),
+    "default_generator.get_state": lambda _: (
+        state := torch.default_generator.get_state(),
+        torch.rand(1),
+        torch.default_generator.set_state(state) is not None,
+        torch.rand(1),
+    )[1:],
+    "default_generator.initial_seed": lambda _: torch.default_generator.initial_seed(),
+    "default_generator.clone_state": lambda _: (
+        torch.rand(1, generator=torch.default_generator.clone_state()),
+        torch.rand(1),
     ),
-    "torch.seed": ("what the generator says of its seed", lambda _: (torch.initial_seed(), torch.rand(1))),
-    "default_generator.manual_seed": (
-        "a method of the default generator",
-        lambda index: (torch.default_generator.manual_seed(index) is not None, torch.rand(1)),
+    "default_generator as an argument": lambda _: torch.rand(2, generator=torch.default_generator),
+    "torch.random.fork_rng": lambda _: (forked_rand(), torch.rand(1)),
+    "all three in one sample": lambda index: (
+        random.random(),
+        np.random.rand(index % 3).sum(),
+        torch.rand(1),
+        random.gauss(0, 1),
     ),
-    "default_generator.get_state": (
-        "get_state and set_state beside a draw",
-        lambda _: (
-            state := torch.default_generator.get_state(),
-            torch.rand(1),
-            torch.default_generator.set_state(state) is not None,
-            torch.rand(1),
-        )[1:],
-    ),
-    "default_generator.initial_seed": ("the worker's seed", lambda _: torch.default_generator.initial_seed()),
-    "default_generator.clone_state": (
-        "a copy of the generator that goes on by itself",
-        lambda _: (torch.rand(1, generator=torch.default_generator.clone_state()), torch.rand(1)),
-    ),
-    "default_generator as an argument": (
-        "generator=torch.default_generator",
-        lambda _: torch.rand(2, generator=torch.default_generator),
-    ),
-    "torch.random.fork_rng": ("a draw beside the stream", lambda _: (forked_rand(), torch.rand(1))),
-    "all three in one sample": (
-        "the order of draws in three generators",
-        lambda index: (random.random(), np.random.rand(index % 3).sum(), torch.rand(1), random.gauss(0, 1)),
-    ),
-    "all three put back": ("states that are taken and put back", lambda _: in_a_forked_stream()),
-    "now and then": (
-        "the first samples draw nothing",
-        lambda index: (random.random(), np.random.rand()) if index in (6, 7, 9, 20) else (0.0, 0.0),
-    ),
+    "all three put back": lambda _: in_a_forked_stream(),
+    "now and then": lambda index: (random.random(), np.random.rand()) if index in (6, 7, 9, 20) else (0.0, 0.0),
 }
 
 
@@ -146,25 +125,24 @@ def forked_rand() -> torch.Tensor:
         return torch.rand(1)
 
 
-for _name, (_about, _draw) in _DRAWS.items():
-    DRAWS.add(_name, _about, lambda draw=_draw: Setting(Transformed(draw), {"shuffle": True}))
-
-
 # ---- default_collate in the user's own code --------------------------------------------------------------------------
 
 _MIXED: list[Any] = [torch.tensor([1.5], dtype=torch.float16), torch.tensor([1.0001])]
 
 
-@COLLATION.program
 def a_collate_function_with_default_collate() -> Any:
-    """Calls default_collate from the user's own collate_fn in the worker."""
     return Setting(
         Transformed(lambda index: _MIXED[index % 2]),
         {"collate_fn": lambda samples: {"batch": torch.utils.data.default_collate(samples)}},
     )
 
 
-@COLLATION.program
 def default_collate_in_a_sample() -> Any:
-    """Calls default_collate in a sample, where it sees the worker, too."""
     return Transformed(lambda _: torch.utils.data.default_collate(_MIXED))
+
+
+# These keep nothing between samples, so that threads may share their objects.
+DRAWS: dict[str, Program] = {
+    **{name: lambda draw=draw: Setting(Transformed(draw), {"shuffle": True}) for name, draw in _DRAWS.items()},
+    **{each.__name__: each for each in (a_collate_function_with_default_collate, default_collate_in_a_sample)},
+}

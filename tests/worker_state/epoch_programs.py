@@ -7,11 +7,8 @@ from typing import Any
 
 import numpy as np
 from numbered import NUM_SAMPLES, Numbered
-from program import Chapter, Setting, Transformed
+from program import Program, Setting, Transformed
 from torch.utils.data import ConcatDataset, IterableDataset, Subset, get_worker_info
-
-EPOCHS = Chapter()
-STREAMS = Chapter()
 
 
 class Counting(Numbered):
@@ -32,14 +29,12 @@ class Epochs(Numbered):
         return index, self.epoch
 
 
-@EPOCHS.program
 def set_epoch() -> Any:
     """Calls dataset.set_epoch() before each epoch, which persistent workers do not see."""
     data = Epochs()
     return Setting(data, before_epoch=data.set_epoch)
 
 
-@EPOCHS.program
 def a_curriculum_in_place() -> Any:
     """Changes a list and an array in place in the program."""
     items, scale = [*range(NUM_SAMPLES)], np.ones(1)
@@ -51,14 +46,12 @@ def a_curriculum_in_place() -> Any:
     return Setting(Transformed(lambda index: items[index] * scale[0]), before_epoch=change)
 
 
-@EPOCHS.program
 def one_dataset_twice_in_a_concatenation() -> Any:
     """Reads a ConcatDataset of a dataset, itself and a subset of it, with one count."""
     inner = Counting()
     return Setting(ConcatDataset([inner, Subset(inner, [1, 2]), inner]), {"shuffle": True})
 
 
-@EPOCHS.program
 def a_list_of_lists_as_dataset() -> Any:
     """Reads a plain list whose elements collate_fn changes."""
 
@@ -73,7 +66,6 @@ def a_list_of_lists_as_dataset() -> Any:
     )
 
 
-@EPOCHS.program
 def an_init_function_with_state() -> Any:
     """Uses a callable object that counts its own calls."""
 
@@ -90,7 +82,6 @@ def an_init_function_with_state() -> Any:
     return Setting(data, {"worker_init_fn": begin}, after_epoch=lambda: begin.workers)
 
 
-@EPOCHS.program
 def an_init_function_that_raises() -> Any:
     """Fails when worker 1 begins."""
 
@@ -119,14 +110,12 @@ class Shards(IterableDataset[Any]):
             yield number, self.passes, self.given
 
 
-@STREAMS.program
 def a_stream_with_counters() -> Any:
     """Counts the calls of __iter__ and the items given, on self."""
     data = Shards()
     return Setting(data, after_epoch=lambda: (data.passes, data.given))
 
 
-@STREAMS.program
 def a_stream_without_batches() -> Any:
     """Uses batch_size=None, and a transform with state as collate_fn."""
     seen: list[Any] = []
@@ -136,3 +125,12 @@ def a_stream_without_batches() -> Any:
         return item[0], len(seen)
 
     return Setting(Shards(), {"batch_size": None, "collate_fn": collate}, after_epoch=lambda: len(seen))
+
+
+EPOCHS: dict[str, Program] = {
+    program.__name__: program
+    for program in (
+        *(set_epoch, a_curriculum_in_place, one_dataset_twice_in_a_concatenation, a_list_of_lists_as_dataset),
+        *(an_init_function_with_state, an_init_function_that_raises, a_stream_with_counters, a_stream_without_batches),
+    )
+}

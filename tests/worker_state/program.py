@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import gc
 import random
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,83 +37,19 @@ class Setting:
     after_epoch: Callable[[], Any] = tuple
 
 
-@dataclass(frozen=True)
-class Program:
-    """
-    Attributes:
-        name: of the function that makes it.
-        about: what its batches depend on, in one line.
-        build: makes everything anew.
-        needs: packages without which it cannot run.
-    """
-
-    name: str
-    about: str
-    build: Callable[[], Setting]
-    needs: tuple[str, ...] = ()
-
-    @property
-    def is_installed(self) -> bool:
-        return all(find_spec(package) for package in self.needs)
-
-
-class Chapter(dict[str, Program]):
-    """Programs of one kind by their names."""
-
-    def program(self, build: Callable[[], Any]) -> Callable[[], Any]:
-        """Adds what a function makes: a Setting, or a dataset."""
-        return self.needing()(build)
-
-    def needing(self, *packages: str) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
-        """Adds a program that needs packages."""
-
-        def add(build: Callable[[], Any]) -> Callable[[], Any]:
-            self.add(build.__name__, build.__doc__ or "", build, packages)
-            return build
-
-        return add
-
-    def add(self, name: str, about: str, build: Callable[[], Any], needs: tuple[str, ...] = ()) -> None:
-        def setting() -> Setting:
-            made = build()
-            return made if isinstance(made, Setting) else Setting(made)
-
-        assert name not in self, name
-        self[name] = Program(name, about, setting, needs)
+# Makes everything anew: a Setting, or a data set alone.
+Program = Callable[[], Any]
 
 
 class Transformed(Numbered):
     """Sample i is i and transform(i)."""
 
-    def __init__(self, transform: Callable[[int], Any], **attributes: Any) -> None:
+    def __init__(self, transform: Callable[[int], Any]) -> None:
         super().__init__()
         self.transform = transform
-        vars(self).update(attributes)
 
     def sample(self, index: int) -> Any:
         return index, self.transform(index)
-
-
-class Counter:
-    """Counts its calls, and returns their number."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-
-    def __call__(self, _index: int) -> int:
-        self.calls += 1
-        return self.calls
-
-
-@functools.cache
-def _folder() -> tempfile.TemporaryDirectory[str]:
-    """Makes a folder for the whole process: one per program would be removed by any child that collects garbage."""
-    return tempfile.TemporaryDirectory(prefix="programs")
-
-
-def new_folder() -> Path:
-    """Returns an empty folder for the files of a program."""
-    return Path(tempfile.mkdtemp(dir=_folder().name))
 
 
 def seed_all(seed: int) -> None:
@@ -150,10 +82,9 @@ def batches(loader: Any) -> list[Any]:
 
 def run(kind: Callable[..., Any], program: Program, **arguments: Any) -> dict[str, Any]:
     """Returns all that a program with a class of loaders shows, by name and in the order in which it shows."""
-    if program.needs:
-        program.build()  # modules that draw when they are imported draw here
     seed_all(5)
-    setting = program.build()
+    made = program()
+    setting = made if isinstance(made, Setting) else Setting(made)
     loader = kind(setting.dataset, **{"batch_size": 4, **setting.arguments, **arguments})
     seen: dict[str, Any] = {}
     for epoch in range(NUM_EPOCHS):

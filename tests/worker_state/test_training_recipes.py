@@ -273,23 +273,24 @@ RECIPES = {
         a_table_of_pandas,
     ]
 }
-# So that `make test`, which takes six cases of a function, runs every recipe.
 # Recipes that keep nothing between samples, so that threads may share their objects.
 OF_THREADS = ("dino", "timm_training", "timm_augmix", "torchs_reproducibility_recipe", "mixup_and_cutmix")
-GROUPS = {f"recipes from {first} on": list(RECIPES)[first : first + 3] for first in range(0, len(RECIPES), 3)}
+# These import no package that takes seconds.
+QUICK = ("simclr", "dino", "torchs_reproducibility_recipe", "mixup_and_cutmix")
+ARGUMENTS: list[dict[str, Any]] = [
+    {"num_workers": 2, "persistent_workers": True},
+    {"num_workers": 4},
+    {"num_workers": 0},
+    {"num_workers": 4, "persistent_workers": True, "prefetch_factor": 1},
+    {"num_workers": 1},
+]
 
 
 @functools.cache
 def program(name: str) -> Program:
-    """Returns a recipe's program, after importing its packages: some draw when they are imported."""
-    recipe = RECIPES[name]
-
-    def build() -> Setting:
-        made = recipe()
-        return made if isinstance(made, Setting) else Setting(made)
-
-    build()
-    return Program(name, recipe.__doc__ or "", build)
+    """Returns a recipe, after importing its packages: some draw when they are imported."""
+    RECIPES[name]()
+    return RECIPES[name]
 
 
 def what_differs(name: str, **arguments: Any) -> str | None:
@@ -305,26 +306,6 @@ def what_differs(name: str, **arguments: Any) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("group", GROUPS)
-def test_recipes_give_the_batches_of_torchs_workers_and_repeat(group: str) -> None:
-    found = []
-    for name in GROUPS[group]:
-        try:
-            found.append(what_differs(name, num_workers=2))
-        except pytest.skip.Exception as missing:
-            print(f"{name}: {missing}")
-    assert [difference for difference in found if difference] == []
-
-
-ARGUMENTS: list[dict[str, Any]] = [
-    {"num_workers": 2, "persistent_workers": True},
-    {"num_workers": 4},
-    {"num_workers": 0},
-    {"num_workers": 4, "persistent_workers": True, "prefetch_factor": 1},
-    {"num_workers": 1},
-]
-
-
 def assert_case(seed: int) -> None:
     """Runs all recipes with all arguments in turn; torch's own loader repeats them."""
     name = list(RECIPES)[seed % len(RECIPES)]
@@ -336,8 +317,9 @@ def assert_case(seed: int) -> None:
     assert what_differs(name, **arguments) is None
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("number", range(len(RECIPES)), ids=RECIPES)
-def test_a_recipe_gives_the_batches_of_torch(number: int) -> None:
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in RECIPES]
+)
+def test_a_recipe_gives_the_batches_of_torchs_workers_and_repeats(name: str) -> None:
     """With one of the lists of arguments; the others are left to the campaign."""
-    assert_case(number + len(RECIPES) * (number % len(ARGUMENTS)))
+    assert what_differs(name, **ARGUMENTS[list(RECIPES).index(name) % len(ARGUMENTS)]) is None
