@@ -8,6 +8,7 @@ import pickle
 import warnings
 from itertools import islice
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -59,13 +60,13 @@ def test_the_state_counts_what_a_loader_takes(arguments: dict[str, Any], drop_la
     assert all(steps)
 
 
-def test_an_interrupt_between_a_batch_and_its_count_costs_neither(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_between_a_batch_and_its_count_costs_neither() -> None:
     sampler = sampler_of()
     batches = begin_pass(BatchSampler(sampler, 2, False))
     assert isinstance(batches, _own_batches.OwnBatches)
     given: list[Any] = []
-    with monkeypatch.context() as patch:
-        patch.setattr(_own_batches.OwnBatches, "_tell", lambda self, passed: None)
+    interrupted = property(mock.Mock(side_effect=KeyboardInterrupt))
+    with mock.patch.object(_own_batches.OwnBatches, "num_given", interrupted), pytest.raises(KeyboardInterrupt):
         batches.give(given)
     assert sampler.state_dict() == sampler.state_at(0, 2)
     batches.give(given)
