@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
@@ -259,11 +260,7 @@ class LoaderStats(Shown):
         return Table(title, _rows_of(self), right=(2, 3))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _from_dict, (self.as_dict(),)
-
-
-def _from_dict(values: dict[str, Any]) -> LoaderStats:
-    return LoaderStats(**values)
+        return functools.partial(LoaderStats, **self.as_dict()), ()
 
 
 def _plain(value: Any) -> Any:
