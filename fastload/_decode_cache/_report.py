@@ -53,6 +53,11 @@ class StoreReport:
         """Returns the files in this state."""
         return [file for file in self.files if state_of(file) == state]
 
+    @property
+    def damaged(self) -> list[_native.StoreFileReport]:
+        """The files that are damaged as a whole, or of which a record that was read is."""
+        return [file for file in self.files if file["damaged"] > 0 or state_of(file) == "damaged"]
+
 
 def state_of(file: _native.StoreFileReport) -> FileState:
     """Returns "good" if a file's records are used, or why they are not. A file that went meanwhile is "gone"."""

@@ -198,7 +198,7 @@ def test_a_record_in_the_place_of_a_damaged_one_does_not_pass_for_kept(folder: P
     assert (exit_code, rows["known before"], rows["kept"].split()[0]) == (1, "11", "0")
     assert text.startswith("fastload cache build: 11 of 12 files known\n")
     assert rows["not kept"].startswith("1  too large, or instead of damaged records: ")
-    run("clear", "store")
+    run("clear", "store", "--stale")
     assert run("build", "images", "--path", "store", *OPTIONS["coefficients"])[0] == 0
 
 

@@ -31,7 +31,7 @@ import pytest
         ),
         (["info", "store"], "there is no store in {folder}/store: "),
         (["verify", "train.py"], "the store in {folder}/train.py cannot be used: it is a file"),
-        (["clear", "store"], "there is no store in {folder}/store: "),
+        (["clear", "store", "--stale"], "there is no store in {folder}/store: "),
     ],
 )
 def test_wrong_use_is_one_line(folder: Path, run: Any, arguments: list[str], message: str) -> None:
@@ -64,4 +64,5 @@ def test_a_folder_of_another_user_is_not_believed(folder: Path, run: Any) -> Non
         exit_code, _, text = run(*command)
         assert exit_code == 2
         assert "cannot be used: it belongs to " in text
+    assert run("clear", "store", "--stale")[0] == 2
     assert run("clear", "store")[0] == 0

@@ -60,3 +60,7 @@ def test_info_names_what_is_not_used_and_why(folder: Path, run: Any) -> None:
     assert re.fullmatch(r"12  records, .* in 2 files", run("info", "store")[1]["index"])  # twice the same
     untrusted.chmod(0o666)
     assert run("verify", "store")[0] == 1
+    removed = run("clear", "store", "--stale")[2]
+    assert removed.startswith(f"fastload cache clear: 4 files removed from {store}, ")
+    assert files_of(store) == sorted(set(files_of(store)) - {foreign, damaged})
+    assert len(files_of(store)) == 2

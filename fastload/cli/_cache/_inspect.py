@@ -9,7 +9,7 @@ from typing import Any
 
 from fastload._decode_cache._build import FileRun, comparing_actions
 from fastload._decode_cache._clearing import clear_store
-from fastload._decode_cache._report import FileState, StoreReport, report_of, state_of
+from fastload._decode_cache._report import FileState, StoreReport, report_of
 from fastload._display._progress import Progress
 from fastload._display._table import Table
 from fastload._display._units import counted, in_bytes, in_percent
@@ -46,6 +46,7 @@ def add_to(parts: Any) -> None:
 
     parser = add_command(parts, "clear", _clear, help="remove a store")
     parser.add_argument("path", help="folder of the store")
+    parser.add_argument("--stale", action="store_true", help="only files of other versions and damaged ones")
 
 
 def _info(options: argparse.Namespace) -> int:
@@ -101,7 +102,7 @@ def _as_dict(report: StoreReport) -> dict[str, Any]:
         "kinds": {kind: _sums(report.of(kind)) for kind in report.files_by_kind},
         "writers": sum(file["has_writer"] for file in report.files),
         "foreign": len(report.those("foreign")),
-        "damaged": sum(file["damaged"] > 0 or state_of(file) == "damaged" for file in report.files),
+        "damaged": len(report.damaged),
         "not_believed": len(report.those("untrusted")),
         "unreadable": len(report.those("unread")),
         "used_bytes": report.used_bytes,
@@ -138,7 +139,7 @@ def _verify(options: argparse.Namespace) -> int:
     if num_different:
         say(f'  memory or disk may be failing, or somebody has written to the store: "fastload cache clear {path}"')
     elif num_bad:
-        say(f'  loaders do without such records; "fastload cache clear {path}", and then build the store again')
+        say(f'  loaders do without such records; "fastload cache clear {path} --stale" removes the files they are in')
     if not is_whole:
         say("  interrupted: not all files were compared")
         return INTERRUPTED
@@ -188,8 +189,10 @@ def _clear(options: argparse.Namespace) -> int:
     a living process writes to stays. Processes that read the store go on."""
     path = path_of(options.path)
     with store_errors(path), Progress(f"removing {path}"):
-        done = clear_store(path)
+        done = clear_store(path, only_stale=options.stale)
     say(f"fastload cache clear: {counted(len(done.removed), 'file')} removed from {path}, {in_bytes(done.num_bytes)}")
+    for name, reason in sorted(done.stale.items()):
+        say(f"  removed: {name}: {reason}")
     for name, reason in sorted(done.left.items()):
         say(f"  left: {name}: {reason}")
     for folder in done.folders:
