@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import inspect
 import pickle
 from typing import Any
@@ -133,23 +132,6 @@ def test_stats_are_zero_before_and_count_all_samples_after(dataset: Any, num_wor
     assert stats.samples == 2 * len(dataset)
     assert stats.samples_python == (stats.samples if loader.explain().startswith("not native") else 0)
     assert stats.samples_python_tail == (stats.samples if loader.explain().startswith("partly native") else 0)
-
-
-@pytest.mark.parametrize(
-    ("before", "workers"),
-    [
-        ({"copy": True, "thread_safe": True, "workers": "threads"}, "auto"),
-        ({"copy": False, "thread_safe": False, "workers": "threads"}, "auto"),
-        ({"copy": False, "thread_safe": True, "workers": "threads"}, "threads"),
-        ({"copy": True, "thread_safe": True, "workers": "processes"}, "processes"),
-    ],
-)
-def test_a_pickle_made_before_arguments_were_removed_has_workers_that_do_the_same(
-    before: dict[str, Any], workers: str
-) -> None:
-    settings = fastload.DataLoader([1])._fastload.settings
-    make, (values,) = settings.__reduce__()
-    assert make({**values, **before}) == dataclasses.replace(settings, workers=workers)
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
