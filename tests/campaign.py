@@ -160,7 +160,7 @@ def check_products(folder: Path) -> Check:
 # Each campaign with the number of its cases in a turn, which take a second or a few.
 CAMPAIGNS = {
     # Data sets that run in Python, with random loaders, against torch's loader.
-    "data sets": (cases_of("random_datasets"), 5),
+    "data sets": (cases_of("test_random_datasets"), 5),
     # Random loaders over files of every kind, against torch's loader.
     "native loaders": (cases_in_folder("test_random_loaders", "make_odd_folder"), 5),
     "products": (check_products, 5),
@@ -175,7 +175,6 @@ CAMPAIGNS = {
     "streams": (cases_of("test_stream_states"), 5),
     # Programs of tests/worker_state with more loader arguments than its tests: 5 times as many cases of each.
     "programs": (cases_of("test_worker_programs"), 5),
-    "recipes": (cases_of("test_training_recipes"), 1),
     # Boxes of RandomResizedCrop against torchvision's.
     "boxes": (cases_of("test_torch_draws"), 1),
     # Exceptions that signal handlers raise at random moments of iter() and next().

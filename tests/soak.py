@@ -1,7 +1,7 @@
 """The same loaders again and again, for as long as you like: `make soak MINUTES=30`.
 
 Native loaders, loaders over data sets that run in Python and over data sets that open images, iterated over to the end,
-dropped, failing: the cases of tests/loader/test_random_loaders.py and tests/contract/random_datasets.py among them.
+dropped, failing: with the cases of tests/loader/test_random_loaders.py and tests/contract/test_random_datasets.py.
 Each pass must give the first one's results and leave as many threads, descriptors and child processes; the memory of
 the process must stay where it was after the first quarter. A run becomes a line of tests/campaigns.md.
 """
@@ -35,7 +35,7 @@ SPARE_MIB = 48
 
 def make_pass(folder: Path) -> Callable[[], str]:
     """Returns a function that runs all cases once, and returns a digest of everything visible."""
-    import random_datasets
+    import test_random_datasets
     import test_random_loaders
     from torchvision.datasets import ImageFolder
 
@@ -59,7 +59,7 @@ def make_pass(folder: Path) -> Callable[[], str]:
 
         for seed in range(CASES):
             note(test_random_loaders.run_case(fastload.DataLoader, test_random_loaders.make_case(seed), root))
-            note(random_datasets.run_case(fastload.DataLoader, random_datasets.make_case(seed)))
+            note(test_random_datasets.run_case(fastload.DataLoader, test_random_datasets.make_case(seed)))
             note(opened(seed))
         gc.collect()
         return digest.hexdigest()

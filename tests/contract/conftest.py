@@ -25,9 +25,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def images(folder: Path) -> ImageFolder:
     """Makes a dataset that loads natively; labels are replaced by indices, so a batch shows its order."""
-    dataset = ImageFolder(str(folder), recipes.evaluation(40, 32))
-    dataset.samples = [(path, index) for index, (path, _) in enumerate(dataset.samples)]
-    return dataset
+    return recipes.numbered_images(folder, recipes.evaluation(40, 32))
 
 
 @pytest.fixture

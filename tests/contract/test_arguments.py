@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch.utils.data
-from both_loaders import Threads, assert_same, on_both, outcome
+from both_loaders import Threads, assert_same, outcome
 from torch.utils.data import BatchSampler, IterableDataset, SequentialSampler
 
 import fastload
@@ -120,15 +120,6 @@ def test_iterable_datasets_are_constructed_as_torch_does(arguments: dict[str, An
     assert_same(lambda kind: construction(lambda: kind(Stream(), **arguments)))
 
 
-def test_a_dataset_without_a_length_is_refused_where_torch_refuses_it() -> None:
-    class NoLength(torch.utils.data.Dataset[int]):
-        def __getitem__(self, index: int) -> int:
-            return index
-
-    theirs, mine = on_both(lambda kind: outcome(lambda: len(kind(NoLength()))))
-    assert mine == theirs == ("raised", TypeError)
-
-
 def test_positional_arguments_are_in_torchs_order_and_keywords_are_known() -> None:
     theirs = inspect.signature(torch.utils.data.DataLoader.__init__).parameters
     mine = inspect.signature(fastload.DataLoader.__init__).parameters
@@ -168,12 +159,9 @@ def test_a_removed_argument_is_refused_with_what_replaces_it(arguments: dict[str
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ({"rng": "numpy"}, "rng must be 'torch' or 'sample', got 'numpy'"),
         ({"seed": 3}, "seed=3 needs rng='sample'; .*torch.manual_seed"),
         ({"rng": "torch", "seed": 0}, "seed=0 needs rng='sample'"),
-        ({"seed": -1}, r"seed must be None or an int in \[0, 2\*\*64\), got -1"),
         ({"memory_format": torch.preserve_format}, "memory_format must be torch.contiguous_format or torch.channels_l"),
-        ({"memory_format": "channels_last"}, "memory_format must be .* got 'channels_last'"),
     ],
     ids=str,
 )

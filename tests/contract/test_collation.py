@@ -16,21 +16,8 @@ import torch
 import torch.utils.data
 from both_loaders import Threads, assert_same, on_both, steps_of
 from flat_values import words
-from torch.utils.data import Dataset
+from numbered import Made
 from torch.utils.data._utils import collate
-
-
-class Made(Dataset[Any]):
-    """Sample i is the result of a function for i."""
-
-    def __init__(self, make: Callable[[int], Any], length: int = 5) -> None:
-        self.make, self.length = make, length
-
-    def __len__(self) -> int:
-        return self.length
-
-    def __getitem__(self, index: int) -> Any:
-        return self.make(index)
 
 
 class Point(NamedTuple):
@@ -207,14 +194,21 @@ def ends(loader: Any) -> list[Any]:
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors", "ignore:.*[Ss]parse")
-@pytest.mark.parametrize("num_workers", [0, 1])
-@pytest.mark.parametrize("arguments", [{"batch_size": 2}, {"batch_size": None}], ids=["batches", "samples"])
+@pytest.mark.parametrize(
+    ("arguments", "num_workers"),
+    [
+        ({"batch_size": 2}, 0),
+        ({"batch_size": 2}, 1),
+        ({"batch_size": None}, 0),
+        pytest.param({"batch_size": None}, 1, marks=pytest.mark.slow),
+    ],
+)
 def test_every_kind_of_sample_becomes_what_torch_makes_of_it(arguments: dict[str, Any], num_workers: int) -> None:
     failed: list[str] = []
     for name, make in SAMPLES.items():
         if num_workers and name in CANNOT_LEAVE_A_PROCESS:
             continue
-        theirs, mine = on_both(lambda kind, make=make: ends(kind(Made(make), num_workers=num_workers, **arguments)))
+        theirs, mine = on_both(lambda kind, make=make: ends(kind(Made(make, 5), num_workers=num_workers, **arguments)))
         if mine != theirs:
             failed.append(f"{name}: {mine} is not {theirs}")
     assert failed == []
@@ -247,13 +241,13 @@ def test_mixed_dtypes_become_what_torchs_workers_make_of_them(name: str, num_wor
 )
 def test_what_workers_cannot_send_comes_from_threads_as_without_workers(name: str, arguments: dict[str, Any]) -> None:
     """The batch that torch's worker cannot send is the one that torch makes without workers."""
-    dataset = Made(SAMPLES[name])
+    dataset = Made(SAMPLES[name], 5)
     alone = ends(torch.utils.data.DataLoader(dataset, **arguments))
     assert ends(Threads(dataset, num_workers=2, **arguments)) == alone
 
 
 def test_tensors_that_need_a_gradient_are_not_stacked_by_workers() -> None:
-    dataset = Made(SAMPLES["tensor that needs a gradient"])
+    dataset = Made(SAMPLES["tensor that needs a gradient"], 5)
     mine = assert_same(lambda kind: ends(kind(dataset, batch_size=2, num_workers=1)))
     assert mine[0][0] == "RuntimeError"
 
@@ -284,18 +278,10 @@ def collate_reversed(batch: list[Any], *, collate_fn_map: Any = None) -> list[An
 def test_functions_in_the_registry_are_called(
     kind_of_element: Any, function: Any, name: str, num_workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = ends(torch.utils.data.DataLoader(Made(SAMPLES[name]), batch_size=3))
+    before = ends(torch.utils.data.DataLoader(Made(SAMPLES[name], 5), batch_size=3))
     monkeypatch.setitem(collate.default_collate_fn_map, kind_of_element, function)
-    mine = assert_same(lambda kind: ends(kind(Made(SAMPLES[name]), batch_size=3, num_workers=num_workers)))
+    mine = assert_same(lambda kind: ends(kind(Made(SAMPLES[name], 5), batch_size=3, num_workers=num_workers)))
     assert mine != before or name == "dict"
-
-
-@pytest.mark.parametrize("num_workers", [0, 1])
-def test_a_collate_function_of_ones_own_gets_the_list_of_samples(num_workers: int) -> None:
-    def collate_fn(samples: Any) -> Any:
-        return type(samples), len(samples), samples
-
-    assert_same(lambda kind: ends(kind(Made(SAMPLES["tuple"]), 2, collate_fn=collate_fn, num_workers=num_workers)))
 
 
 # ---- pinning, on a simulated accelerator -----------------------------------------------------------------------------

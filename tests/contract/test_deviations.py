@@ -16,7 +16,7 @@ import pytest
 import recipes
 import torch
 import torch.utils.data
-from both_loaders import TORCH_AND_THREADS, Threads, negated, on_both, outcome, steps_of
+from both_loaders import TORCH_AND_THREADS, Threads, assert_same, negated, on_both, outcome, steps_of
 from PIL import Image, ImageFile
 from torch.utils.data import get_worker_info
 from torchvision import transforms
@@ -52,6 +52,25 @@ def test_what_the_dataset_keeps_stays_with_threads() -> None:
     batches, asked = asked_of_the_programs(Threads)
     assert batches == asked_of_the_programs(torch.utils.data.DataLoader)[0]
     assert asked == list(range(6))
+
+
+class Epochs(Numbered):
+    epoch = -1
+
+    def sample(self, index: int) -> int:
+        return self.epoch
+
+
+@pytest.mark.parametrize("persistent_workers", [False, True])
+def test_workers_have_what_the_program_has_changed_before_they_start(persistent_workers: bool) -> None:
+    def run(kind: Any) -> list[Any]:
+        dataset, found = Epochs(4), []
+        loader = kind(dataset, num_workers=2, persistent_workers=persistent_workers)
+        for dataset.epoch in range(3):
+            found.append([int(batch) for batch in loader])
+        return found
+
+    assert assert_same(run) == [[0 if persistent_workers else epoch] * 4 for epoch in range(3)]
 
 
 def test_samples_that_are_not_collated_are_the_data_sets_own_memory_in_threads() -> None:
@@ -151,21 +170,6 @@ def test_native_batches_cannot_be_resized_in_place_without_workers_either(folder
 
     assert on_both(lambda kind: run(kind, 0)) == (("returned", 400), ("raised", RuntimeError))
     assert on_both(lambda kind: run(kind, 1)) == (("raised", RuntimeError), ("raised", RuntimeError))
-
-
-@pytest.mark.parametrize("num_workers", [0, 1])
-def test_stop_iteration_of_a_sample_ends_torchs_epoch_without_a_word_and_is_an_error_here(num_workers: int) -> None:
-    class Stopping(Numbered):
-        def sample(self, index: int) -> int:
-            if index == 3:
-                raise StopIteration
-            return index
-
-    theirs, mine = on_both(
-        lambda kind: steps_of(kind(Stopping(8), batch_size=2, num_workers=num_workers), torch.Tensor.tolist)
-    )
-    assert theirs == [[0, 1]]
-    assert mine == [[0, 1], RuntimeError, [4, 5], [6, 7]]
 
 
 def test_an_error_of_worker_init_fn_is_told_with_every_batch() -> None:

@@ -25,18 +25,6 @@ def test_three_epochs_are_torchs_to_the_byte(name: str, arguments: dict[str, Any
     assert_same(lambda kind: seeded_epochs(kind(ITERABLE_DATASETS[name](), num_workers=num_workers, **arguments)))
 
 
-@pytest.mark.parametrize("name", ITERABLE_DATASETS)
-@pytest.mark.parametrize("prefetch_factor", [1, 2, 5])
-def test_persistent_workers_begin_a_new_iterator_each_epoch(name: str, prefetch_factor: int) -> None:
-    def run(kind: Any) -> Any:
-        dataset = ITERABLE_DATASETS[name]()
-        return seeded_epochs(
-            kind(dataset, batch_size=3, num_workers=2, persistent_workers=True, prefetch_factor=prefetch_factor)
-        )
-
-    assert_same(run)
-
-
 @pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("batch_size", [None, 2])
 def test_more_items_than_its_length_warn_in_torchs_words(batch_size: int | None, num_workers: int) -> None:

@@ -14,7 +14,6 @@ import recipes
 import torch
 import torch.utils.data
 from both_loaders import Threads, assert_same, kind_of, labels_of, on_both, outcome, steps_of
-from flat_values import flat
 from image_folders import save_jpeg
 from samplers import BATCH_SAMPLERS, SAMPLERS, Counting
 from torchvision import transforms
@@ -104,13 +103,6 @@ def test_a_failing_sampler_fails_at_the_same_step(dataset: Any, num_workers: int
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_a_bad_file_costs_its_own_batch_and_no_other(threaded: Any, tmp_path: Path, num_workers: int) -> None:
-    threaded.samples[5] = (str(tmp_path / "absent.jpg"), 5)
-    mine = assert_same(lambda kind: label_steps(kind(threaded, batch_size=2, num_workers=num_workers), kind_of))
-    assert mine[2] is FileNotFoundError
-
-
-@pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("bad", [99, "text", 5])
 def test_an_iterator_that_raised_goes_with_its_last_name(
     threaded: Any, tmp_path: Path, num_workers: int, bad: Any
@@ -130,27 +122,16 @@ def test_an_iterator_that_raised_goes_with_its_last_name(
         gc.enable()
 
 
-@pytest.mark.parametrize("num_workers", [0, 2])
-def test_the_end_stays_the_end(dataset: Any, num_workers: int) -> None:
-    iterator = iter(fastload.DataLoader(dataset, batch_size=6, num_workers=num_workers))
+@pytest.mark.parametrize(("num_workers", "is_persistent"), [(0, False), (2, False), (2, True)])
+def test_the_end_stays_the_end(dataset: Any, num_workers: int, is_persistent: bool) -> None:
+    arguments = {"num_workers": num_workers, "persistent_workers": is_persistent}
+    iterator = iter(fastload.DataLoader(dataset, batch_size=6, **arguments))
     assert len(iterator) == 2
     assert len(list(iterator)) == 2
     for _ in range(3):
         with pytest.raises(StopIteration):
             next(iterator)
     assert iter(iterator) is iterator
-
-
-@pytest.mark.parametrize("num_workers", [0, 2])
-def test_iterators_are_independent(dataset: Any, num_workers: int) -> None:
-    loader = fastload.DataLoader(dataset, batch_size=4, num_workers=num_workers)
-    pairs = list(zip(loader, loader, strict=True))
-    assert [labels_of(pair) for pair in pairs] == [[[*range(start, min(start + 4, 11))]] * 2 for start in (0, 4, 8)]
-    old = iter(loader)
-    next(old)
-    new = iter(loader)
-    assert labels_of(new) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10]]
-    assert labels_of(old) == [[4, 5, 6, 7], [8, 9, 10]]
 
 
 @pytest.mark.parametrize("shuffle", [False, True])
@@ -166,12 +147,6 @@ def test_persistent_iterators_begin_again_in_the_middle(dataset: Any, shuffle: b
         return second is iterator, labels_of(second), labels_of(loader), iter(loader) is iterator
 
     assert_same(run)
-
-
-@pytest.mark.parametrize("num_workers", [0, 2])
-def test_a_batch_is_what_default_collate_makes(dataset: Any, num_workers: int) -> None:
-    mine = assert_same(lambda kind: flat(next(iter(kind(dataset, batch_size=4, num_workers=num_workers)))))
-    assert mine[0] is list
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])

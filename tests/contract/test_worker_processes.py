@@ -237,8 +237,3 @@ def test_what_is_set_later_counts_from_the_next_iter_on() -> None:
     assert set(loader) == {os.getpid()}
     loader.workers = "processes"
     assert os.getpid() not in set(loader)
-
-
-def test_other_workers_are_refused() -> None:
-    with pytest.raises(ValueError, match="workers must be 'auto', 'threads' or 'processes', got 'fork'"):
-        fastload.DataLoader(Numbered(), workers="fork")  # type: ignore[arg-type]

@@ -31,7 +31,7 @@ from both_loaders import TORCH_AND_THREADS, Threads, assert_same, negated, on_bo
 from child_loader import wait_for
 from forked import in_fork
 from torch import initial_seed, manual_seed
-from torch.utils.data import Dataset, IterableDataset, get_worker_info
+from torch.utils.data import IterableDataset, get_worker_info
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
 from user_datasets import Drawing, Nested, Numbered, flat
@@ -241,13 +241,6 @@ def test_an_init_function_is_called_once_in_each_thread_with_its_info() -> None:
     assert threading.get_ident() not in {ident for _, _, ident in called}
 
 
-def test_an_init_function_is_not_called_without_workers() -> None:
-    def init(worker_id: int) -> None:
-        raise AssertionError("called")
-
-    assert len(list(fastload.DataLoader(Numbered(3), worker_init_fn=init))) == 3
-
-
 def test_an_error_of_an_init_function_comes_with_each_workers_first_batch(dataset: Any) -> None:
     def init(worker_id: int) -> None:
         raise ZeroDivisionError(f"worker {worker_id}")
@@ -434,10 +427,11 @@ def test_a_worker_that_is_terminated_ends_the_iteration_with_words() -> None:
 # ---- handles -------------------------------------------------------------------------------------------------------
 
 
-class Database(Dataset[Any]):
+class Database(Numbered):
     """Rows of an sqlite file; a connection of sqlite3 refuses to be used in another thread."""
 
     def __init__(self, path: Path) -> None:
+        super().__init__(40)
         self.opened: list[int] = []
         self.connection = fastload.per_thread(lambda: self.open(path))
 
@@ -445,10 +439,7 @@ class Database(Dataset[Any]):
         self.opened.append(threading.get_ident())
         return sqlite3.connect(path)
 
-    def __len__(self) -> int:
-        return 40
-
-    def __getitem__(self, index: int) -> int:
+    def sample(self, index: int) -> int:
         return int(self.connection().execute("SELECT value FROM rows WHERE id = ?", (index,)).fetchone()[0])
 
 

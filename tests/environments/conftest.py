@@ -13,7 +13,7 @@ from children import RunChild
 from image_folders import make_clean_folder
 from loopback import need_loopback
 from notebook_kernel import Notebook
-from shared_memory_size import with_shared_memory_of
+from refused_calls import with_shared_memory_of
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from children import RunChild
 from failing_calls import FOREVER, compile_shim
 from warm_python import WarmPython
 
@@ -101,3 +102,21 @@ def assert_case(seed: int) -> None:
     assert result.returncode == 0, f"{setting}, {call}, {times}: {result.stdout[-100:]} {result.stderr[-3000:]}"
     last = re.findall(r"^last (\d+)", result.stdout, re.MULTILINE)
     print(f"{setting}, {call}, {times}: last n {last[0]}", flush=True)
+
+
+WAYS = {
+    "memfd_create": "anonymous",
+    "ftruncate": "anonymous smaller",
+    "mmap": "OSError smaller",
+    "munlock": "OSError smaller",
+    "mprotect": "OSError smaller",
+    "madvise": "inline memfd",
+    "malloc": "MemoryError",
+}
+
+
+@pytest.mark.smoke
+def test_batches_keep_their_bytes_whichever_call_of_an_arena_fails(run_child: RunChild, shim: Path) -> None:
+    code = f"from arena_faults import run\nfor call in {[*WAYS]}: run(call)\n"
+    output = run_child(code, env={"LD_PRELOAD": str(shim), "PYTHONMALLOC": "malloc"}).stdout
+    assert dict(line.split(" ", 1) for line in output.splitlines()) == WAYS

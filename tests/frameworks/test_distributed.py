@@ -267,7 +267,7 @@ class OwnPart(Drawing):
         self.rank = 1
 
 
-DATASET = Drawing()
+DATASET = Drawing(13)
 UNSHARDED: dict[str, dict[str, Any]] = {
     "in order": {},
     "shuffled": {"shuffle": True},

@@ -8,7 +8,16 @@ from typing import Any
 import pytest
 import recipes
 import torch
-from framework_recipes import NUM_IMAGES, Drawing, Recording, collate_as_dict, digest, lightning_module, run_recipe
+from framework_recipes import (
+    NUM_IMAGES,
+    Drawing,
+    Recording,
+    collate_as_dict,
+    digest,
+    lightning_module,
+    run_recipe,
+    training_arguments,
+)
 from torchvision.datasets import ImageFolder
 
 import fastload
@@ -20,7 +29,7 @@ EPOCHS = 2
 def dataset(request: pytest.FixtureRequest) -> Any:
     """Returns a data set that loads natively, or one that does not; both draw."""
     if request.param == "in Python":
-        return Drawing()
+        return Drawing(13)
     return ImageFolder(str(request.getfixturevalue("folder")), recipes.training(32))
 
 
@@ -82,7 +91,7 @@ def test_lightning_makes_a_loader_anew_with_every_argument() -> None:
         "seed": 5,
         "memory_format": torch.contiguous_format,
     }
-    loader = fastload.DataLoader(Drawing(), shuffle=True, **arguments)
+    loader = fastload.DataLoader(Drawing(13), shuffle=True, **arguments)
     sampler = torch.utils.data.DistributedSampler(loader.dataset, num_replicas=2, rank=1)
     for again in (_update_dataloader(loader, sampler), update_for_fabric(loader, sampler)):
         assert type(again) is fastload.DataLoader
@@ -139,25 +148,13 @@ def test_trainer_trains_and_evaluates_on_the_batches_of_torchs_loader(dataset: A
     transformers = pytest.importorskip("transformers")
     if not transformers.utils.is_torch_available():
         pytest.skip(f"this transformers takes no torch {torch.__version__}")
-    arguments = {
-        "output_dir": str(tmp_path),
-        "num_train_epochs": EPOCHS,
-        "per_device_train_batch_size": 4,
-        "per_device_eval_batch_size": 4,
-        "dataloader_num_workers": 2,
-        "use_cpu": True,
-        "report_to": [],
-        "save_strategy": "no",
-        "logging_strategy": "no",
-        "disable_tqdm": True,
-        "remove_unused_columns": False,
-    }
+    more = {"num_train_epochs": EPOCHS, "per_device_eval_batch_size": 4, "dataloader_num_workers": 2}
 
     def names() -> dict[str, Any]:
         return {
             "dataset": dataset,
             "model": Recording(),
-            "arguments": transformers.TrainingArguments(**arguments),
+            "arguments": training_arguments(str(tmp_path), **more),
             "collate": collate_as_dict,
         }
 

@@ -255,7 +255,7 @@ def test_what_a_patch_makes_outlives_it_and_makes_no_warnings() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with fastload.patch_torch():
-            iterator = iter(torch.utils.data.DataLoader(Drawing(), 5, num_workers=2))
+            iterator = iter(torch.utils.data.DataLoader(Drawing(13), 5, num_workers=2))
             next(iterator)
         assert len([*iterator]) == 2
 

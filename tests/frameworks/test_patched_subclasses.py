@@ -103,7 +103,7 @@ def test_a_class_that_keeps_its_iterator_loads_torchs_bytes(
     folder: Any, kind: Any, samples: str, num_workers: int, is_persistent: bool
 ) -> None:
     kind = kind()
-    dataset = ImageFolder(str(folder), recipes.training(32)) if samples == "images" else Drawing()
+    dataset = ImageFolder(str(folder), recipes.training(32)) if samples == "images" else Drawing(13)
 
     def program() -> tuple[Any, Any]:
         torch.manual_seed(0)

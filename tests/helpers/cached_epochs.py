@@ -13,6 +13,7 @@ from typing import Any
 
 import recipes
 import torch
+from both_loaders import steps_of
 from flat_values import flat
 from image_folders import SUBSAMPLINGS, save_jpeg, synthetic_image
 from torchvision import transforms
@@ -73,15 +74,7 @@ def told_in_two_epochs(dataset: Any, cache: Any) -> list[str]:
     told = []
     for epoch in range(2):
         torch.manual_seed(epoch)
-        iterator = iter(loader)
-        while True:
-            try:
-                images, _ = next(iterator)
-                told.append(str(images.sum().item()))
-            except StopIteration:
-                break
-            except fastload.SampleError as error:
-                told.append(str(error))
+        told += steps_of(loader, lambda batch: str(batch[0].sum().item()), str)
     return told
 
 

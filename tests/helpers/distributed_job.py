@@ -24,8 +24,17 @@ import torch
 import torch.distributed
 import torchvision_shim  # noqa: F401
 from bad_folders import ByHand
-from framework_recipes import Drawing, Recording, collate_as_dict, digest, lightning_module, run_recipe
-from recipes import evaluation, training
+from framework_recipes import (
+    Drawing,
+    Recording,
+    collate_as_dict,
+    digest,
+    lightning_checkpoints,
+    lightning_module,
+    run_recipe,
+    training_arguments,
+)
+from recipes import evaluation, numbered_images, training
 from torch.utils.data import DistributedSampler
 from torchvision.datasets import ImageFolder
 
@@ -74,13 +83,6 @@ class RankStrided(torch.utils.data.Sampler[int]):
         return iter(range(torch.distributed.get_rank(), 13, torch.distributed.get_world_size()))
 
 
-def numbered_images(folder: str, transform: Any) -> ImageFolder:
-    """Returns images whose labels are their indices, so that a batch shows which samples it has."""
-    dataset = ImageFolder(folder, transform)
-    dataset.samples = [(path, index) for index, (path, _) in enumerate(dataset.samples)]
-    return dataset
-
-
 def loaders(folder: str) -> dict[str, Any]:
     """Returns digests and indices of all epochs of one loader of each kind over native images that draw."""
     result: dict[str, Any] = {}
@@ -99,16 +101,16 @@ def loaders(folder: str) -> dict[str, Any]:
 def processors(folder: str) -> list[int]:
     """Returns the number of threads that "auto" gives this rank of 16 processors, and a program without ranks."""
     os.sched_getaffinity = lambda process: set(range(16))
-    with_ranks = fastload.DataLoader(Drawing(), num_workers="auto").num_workers
+    with_ranks = fastload.DataLoader(Drawing(13), num_workers="auto").num_workers
     told = os.environ.pop("LOCAL_WORLD_SIZE")
-    alone = fastload.DataLoader(Drawing(), num_workers="auto").num_workers
+    alone = fastload.DataLoader(Drawing(13), num_workers="auto").num_workers
     os.environ["LOCAL_WORLD_SIZE"] = told
     return [with_ranks, alone]
 
 
 def warned(folder: str) -> list[list[str]]:
     """Returns the warnings of iterating over sharded loaders, then over unsharded ones, one after the other."""
-    dataset = Drawing()
+    dataset = Drawing(13)
     arguments: list[dict[str, Any]] = [
         {"sampler": DistributedSampler(dataset)},
         {"batch_sampler": [[0], [1]]},
@@ -167,24 +169,11 @@ def left_alone_by_lightning(folder: str) -> dict[str, Any]:
     dataset = numbered_images(folder, training(32))
     result: dict[str, Any] = {}
 
-    class Module(lightning.LightningModule):  # type: ignore[misc]
-        def __init__(self) -> None:
-            super().__init__()
-            self.model = Recording()
-            self.labels: list[list[int]] = []
-
-        def training_step(self, batch: Any, batch_index: int) -> torch.Tensor:
-            self.labels.append(batch[1].tolist())
-            return self.model(batch[0]).sum()
-
-        def configure_optimizers(self) -> torch.optim.Optimizer:
-            return torch.optim.SGD(self.parameters(), 0.1)
-
     def loader_of() -> Any:
         sampler = fastload.ShardedSampler(dataset, seed=5)
         return fastload.DataLoader(dataset, batch_size=3, sampler=sampler, num_workers=2)
 
-    loader, module = loader_of(), Module()
+    loader, module = loader_of(), lightning_module()
     trainer = lightning.Trainer(max_epochs=2, **of_lightning(Recording())["options"])
     trainer.fit(module, loader)
     result["trainer"] = module.labels
@@ -297,39 +286,20 @@ def of_lightning(model: Recording) -> dict[str, Any]:
 
 
 def of_trainer(model: Recording) -> dict[str, Any]:
-    import transformers
-
-    arguments = transformers.TrainingArguments(
-        output_dir=tempfile.mkdtemp(),
-        num_train_epochs=2,
-        per_device_train_batch_size=4,
-        use_cpu=True,
-        ddp_backend="gloo",
-        report_to=[],
-        save_strategy="no",
-        logging_strategy="no",
-        disable_tqdm=True,
-        remove_unused_columns=False,
-    )
+    arguments = training_arguments(tempfile.mkdtemp(), num_train_epochs=2, ddp_backend="gloo")
     return {"model": model, "arguments": arguments, "collate": collate_as_dict}
 
 
 def resumed_by_lightning(folder: str) -> dict[str, Any]:
     """Returns the batches of a whole run of Lightning, and of new runs that resume from its checkpoints."""
-    from lightning.pytorch.callbacks import ModelCheckpoint
-
     shared = [tempfile.mkdtemp()]
     torch.distributed.broadcast_object_list(shared)  # rank 0 writes the checkpoints
-    keep = {"dirpath": shared[0], "save_top_k": -1, "auto_insert_metric_name": False}
 
     def seen(checkpoint: str | None) -> list[str]:
         names = of_lightning(Recording())
         if checkpoint is None:
             names["options"]["enable_checkpointing"] = True
-            names["options"]["callbacks"] = [
-                ModelCheckpoint(filename="{step}", every_n_train_steps=1, **keep),
-                ModelCheckpoint(filename="end {epoch}", every_n_epochs=1, **keep),
-            ]
+            names["options"]["callbacks"] = lightning_checkpoints(shared[0])
         names["checkpoint"] = None if checkpoint is None else str(Path(shared[0], f"{checkpoint}.ckpt"))
         run_recipe("Resuming Lightning", {"dataset": ImageFolder(folder, training(32)), **names})
         return list(names["model"].inner.seen)

@@ -18,17 +18,10 @@ import torch
 from child_loader import make_python_part_loader, repeated_images, wait_for
 from flat_values import flat
 from line_interrupts import InterruptAt
-from torch.utils.data import Dataset, IterableDataset
+from numbered import Numbered
+from torch.utils.data import IterableDataset
 
 import fastload
-
-
-class Numbers(Dataset[Any]):
-    def __len__(self) -> int:
-        return 64
-
-    def __getitem__(self, index: int) -> torch.Tensor:
-        return torch.full((4,), float(index))
 
 
 class Stream(IterableDataset[Any]):
@@ -89,18 +82,18 @@ LOADERS: dict[str, Callable[[], Any]] = {
     "native, rng=sample": lambda: _native(1, rng="sample"),
     "native, cached": lambda: _native(1, cache=fastload.Cache("kept")),
     "partly native": lambda: make_python_part_loader(2, repeats=2, batch_size=4),
-    "own": lambda: _own(Numbers(), 2, shuffle=True),
-    "own, no workers": lambda: _own(Numbers(), 0),
-    "own, persistent": lambda: _own(Numbers(), 2, persistent_workers=True),
-    "own, device_transform": lambda: _own(Numbers(), 1, device_transform=torch.neg),
+    "own": lambda: _own(Numbered(64), 2, shuffle=True),
+    "own, no workers": lambda: _own(Numbered(64), 0),
+    "own, persistent": lambda: _own(Numbered(64), 2, persistent_workers=True),
+    "own, device_transform": lambda: _own(Numbered(64), 1, device_transform=torch.neg),
     "stream": lambda: _own(Stream(), 2),
     "stream, no workers": lambda: _own(Stream(), 0),
     "stream, closing": lambda: _own(ClosingStream(), 0),
     "resumable stream": lambda: _own(ResumableStream(), 1),
     "resumable stream, no workers": lambda: _own(ResumableStream(), 0),
-    "processes": lambda: _own(Numbers(), 2, workers="processes"),
+    "processes": lambda: _own(Numbered(64), 2, workers="processes"),
     "processes, forkserver": lambda: _own(
-        Numbers(), 1, workers="processes", multiprocessing_context=_preloaded_server()
+        Numbered(64), 1, workers="processes", multiprocessing_context=_preloaded_server()
     ),
 }
 

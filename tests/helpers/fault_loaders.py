@@ -12,26 +12,14 @@ from typing import Any
 import recipes
 import torch
 from child_loader import repeated_images, with_noise
+from numbered import Made
 from PIL import Image
-from torch.utils.data import Dataset, IterableDataset
+from torch.utils.data import IterableDataset
 from torchvision import transforms
 
 import fastload
 
 NUM_IMAGES = 16
-
-
-class Numbers(Dataset[Any]):
-    """Samples in Python that draw random numbers, or do not."""
-
-    def __init__(self, length: int, draws: bool) -> None:
-        self.length, self.draws = length, draws
-
-    def __len__(self) -> int:
-        return self.length
-
-    def __getitem__(self, index: int) -> torch.Tensor:
-        return index + (torch.rand(4) if self.draws else torch.zeros(4))
 
 
 class Stream(IterableDataset[Any]):
@@ -77,7 +65,8 @@ class LoaderCase:
         # In the caller's thread a data set is asked again after an exception, and draws anew.
         draws = self.arguments["num_workers"] > 0
         if self.kind == "Python":
-            return Numbers(NUM_IMAGES * self.repeats, draws)
+            make = torch.rand if draws else torch.zeros
+            return Made(lambda index: index + make(4), NUM_IMAGES * self.repeats)
         if self.kind == "stream":
             return Stream(NUM_IMAGES * self.repeats)
         if self.kind == "native":

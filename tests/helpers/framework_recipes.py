@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from numbered import Numbered
 from torch import nn
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "frameworks.md"
@@ -73,29 +74,56 @@ def collate_as_dict(samples: list[Any]) -> dict[str, torch.Tensor]:
     }
 
 
-class Drawing(torch.utils.data.Dataset[Any]):
+class Drawing(Numbered):
     """Not native: sample i is i and what torch draws."""
 
-    def __len__(self) -> int:
-        return 13
-
-    def __getitem__(self, index: int) -> Any:
-        return torch.rand(3, 8, 8) + range(len(self))[index], index % NUM_CLASSES
+    def sample(self, index: int) -> Any:
+        return torch.rand(3, 8, 8) + index, index % NUM_CLASSES
 
 
 def lightning_module() -> Any:
-    """Returns a module that Lightning can train, with a Recording as its ``inner``."""
+    """Returns a module that Lightning can train, with a Recording as its ``inner``; it keeps the labels."""
     import lightning
 
     class Module(lightning.LightningModule):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.inner = Recording()
+            self.labels: list[list[int]] = []
 
         def training_step(self, batch: Any, batch_index: int) -> torch.Tensor:
-            return nn.functional.cross_entropy(self.inner(batch[0]), batch[1])
+            self.labels.append(batch[1].tolist())
+            return nn.functional.cross_entropy(self.inner(batch[0]), batch[1] % NUM_CLASSES)
 
         def configure_optimizers(self) -> torch.optim.Optimizer:
             return torch.optim.SGD(self.parameters(), 0.1)
 
     return Module()
+
+
+def lightning_checkpoints(folder: str | Path) -> list[Any]:
+    """Returns callbacks that save a checkpoint after every step, and after every epoch."""
+    from lightning.pytorch.callbacks import ModelCheckpoint
+
+    keep = {"dirpath": folder, "save_top_k": -1, "auto_insert_metric_name": False}
+    return [
+        ModelCheckpoint(filename="{step}", every_n_train_steps=1, **keep),
+        ModelCheckpoint(filename="end {epoch}", every_n_epochs=1, **keep),
+    ]
+
+
+def training_arguments(folder: str, **more: Any) -> Any:
+    """Returns the Hugging Face Trainer's arguments, by default for a training that saves and logs nothing."""
+    import transformers
+
+    arguments = {
+        "output_dir": folder,
+        "per_device_train_batch_size": 4,
+        "use_cpu": True,
+        "report_to": [],
+        "save_strategy": "no",
+        "logging_strategy": "no",
+        "disable_tqdm": True,
+        "remove_unused_columns": False,
+    }
+    return transformers.TrainingArguments(**{**arguments, **more})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -24,3 +25,14 @@ class Numbered(Dataset[Any]):
 
     def sample(self, index: int) -> Any:
         return torch.full((2, 3), float(index)), index
+
+
+class Made(Numbered):
+    """Sample i is the result of a function for i."""
+
+    def __init__(self, make: Callable[[int], Any], length: int) -> None:
+        super().__init__(length)
+        self.make = make
+
+    def sample(self, index: int) -> Any:
+        return self.make(index)

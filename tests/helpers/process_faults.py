@@ -19,7 +19,8 @@ import torch
 from child_loader import wait_for
 from failing_calls import FOREVER, Shim
 from held import Held, held_now, settle, settled
-from torch.utils.data import Dataset, default_collate
+from numbered import Numbered
+from torch.utils.data import default_collate
 
 import fastload
 
@@ -28,10 +29,11 @@ BATCH_SIZE = 2
 NUM_WORKERS = 2
 
 
-class Places(Dataset[Any]):
+class Places(Numbered):
     """Samples of 90 KB, so that a batch lies in an arena. A worker kills itself once, at a place that is set."""
 
     def __init__(self) -> None:
+        super().__init__(NUM_SAMPLES)
         self.place = ""
         self.is_over = torch.zeros(1).share_memory_()
 
@@ -40,10 +42,7 @@ class Places(Dataset[Any]):
             self.is_over[0] = 1
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def __len__(self) -> int:
-        return NUM_SAMPLES
-
-    def __getitem__(self, index: int) -> Any:
+    def sample(self, index: int) -> Any:
         self.reach(f"sample {index}")
         return torch.full((150, 150), float(index)), Sent(self, index)
 

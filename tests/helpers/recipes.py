@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
+from os import PathLike
 from typing import Any
 
 import torch
 import torchvision_shim  # noqa: F401
 from PIL import Image
 from torchvision import transforms
+from torchvision.datasets import ImageFolder
 
 from fastload._tools.verify._replay import apply_steps, erase_boxes
 
@@ -48,6 +51,22 @@ def pillow_image(path: str) -> Image.Image:
 def replay(reports: Iterable[Any], to_tensor: Callable[[Image.Image], torch.Tensor]) -> torch.Tensor:
     """Returns the batch that Pillow and torchvision make from a loader's report."""
     return torch.stack([erase_boxes(to_tensor(apply_steps(pillow_image(r.path), r.steps)), r.steps) for r in reports])
+
+
+def numbered_images(root: str | PathLike[str], transform: Any) -> ImageFolder:
+    """Makes a data set whose labels are its images' indices, so that a batch shows which samples it has."""
+    dataset = ImageFolder(os.fspath(root), transform)
+    dataset.samples = [(path, index) for index, (path, _) in enumerate(dataset.samples)]
+    return dataset
+
+
+def samples_of(batches: Iterable[Any]) -> list[tuple[int, bytes]]:
+    """Returns (label, bytes) of each image, in order."""
+    return [
+        (int(label), image.numpy().tobytes())
+        for images, labels in batches
+        for image, label in zip(images, labels, strict=True)
+    ]
 
 
 def bytes_of(batches: Iterable[Any]) -> list[tuple[bytes, list[int]]]:

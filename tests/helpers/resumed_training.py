@@ -20,7 +20,15 @@ from typing import Any
 import recipes
 import torch
 import torchvision_shim  # noqa: F401
-from framework_recipes import Drawing, Recording, collate_as_dict, lightning_module, run_recipe
+from framework_recipes import (
+    Drawing,
+    Recording,
+    collate_as_dict,
+    lightning_checkpoints,
+    lightning_module,
+    run_recipe,
+    training_arguments,
+)
 from torchvision.datasets import ImageFolder
 
 BATCHES = 4  # of an epoch
@@ -45,18 +53,12 @@ class Run:
     checkpoint: str | None = None
 
     def dataset(self, images: str) -> Any:
-        return Drawing() if self.kind == "in Python" else ImageFolder(images, recipes.training(32))
+        return Drawing(13) if self.kind == "in Python" else ImageFolder(images, recipes.training(32))
 
 
 def with_lightning(run: Run, images: str, folder: Path) -> list[str]:
-    from lightning.pytorch.callbacks import ModelCheckpoint
-
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
-    keep = {"dirpath": folder, "save_top_k": -1, "auto_insert_metric_name": False}
-    callbacks = [
-        ModelCheckpoint(filename="{step}", every_n_train_steps=1, **keep),
-        ModelCheckpoint(filename="end {epoch}", every_n_epochs=1, **keep),
-    ]
+    callbacks = lightning_checkpoints(folder)
     options: dict[str, Any] = {"accelerator": "cpu", "logger": False}
     options.update(enable_progress_bar=False, enable_model_summary=False)
     if "torch's" not in run.title:
@@ -85,21 +87,8 @@ def with_accelerate(run: Run, images: str, folder: Path) -> list[str]:
 
 
 def with_trainer(run: Run, images: str, folder: Path) -> list[str]:
-    import transformers
-
-    arguments = transformers.TrainingArguments(
-        output_dir=str(folder),
-        num_train_epochs=EPOCHS,
-        per_device_train_batch_size=4,
-        use_cpu=True,
-        report_to=[],
-        save_strategy="steps",
-        save_steps=1,
-        logging_strategy="no",
-        disable_tqdm=True,
-        remove_unused_columns=False,
-        ignore_data_skip=True,
-    )
+    saving = {"save_strategy": "steps", "save_steps": 1, "ignore_data_skip": True}
+    arguments = training_arguments(str(folder), num_train_epochs=EPOCHS, **saving)
     model = Recording()
     names = {"dataset": run.dataset(images), "model": model, "arguments": arguments, "collate": collate_as_dict}
     names["checkpoint"] = None if run.checkpoint is None else str(folder / f"checkpoint-{run.checkpoint}")

@@ -108,9 +108,7 @@ def dataset_of(folder: Path, pipeline: list[Any], target_transform: Callable[[in
 
 
 def numbered(folder: Path, pipeline: list[Any]) -> ImageFolder:
-    dataset = dataset_of(folder, pipeline)
-    dataset.samples = [(path, index) for index, (path, _) in enumerate(dataset.samples)]
-    return dataset
+    return recipes.numbered_images(folder, transforms.Compose(pipeline))
 
 
 def by_label(loader: PythonPartLoader) -> dict[int, Any]:

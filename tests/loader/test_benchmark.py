@@ -13,6 +13,7 @@ import pytest
 import recipes
 import torch
 import torch.utils.data
+from numbered import Made
 from torchvision.datasets import ImageFolder
 
 import fastload
@@ -78,19 +79,8 @@ def test_a_step_is_slept_and_is_no_wait() -> None:
 
 
 def test_a_slow_first_batch_is_not_in_the_steady_state() -> None:
-    class Slow:
-        is_first = True
-
-        def __len__(self) -> int:
-            return 10**6
-
-        def __getitem__(self, index: int) -> int:
-            if self.is_first:
-                self.is_first = False
-                time.sleep(0.3)
-            return index
-
-    result = fastload.benchmark(fastload.DataLoader(Slow()), seconds=0.05, warmup_seconds=0.0)
+    slow = Made(lambda index: index or time.sleep(0.3) or index, 10**6)  # type: ignore[func-returns-value]
+    result = fastload.benchmark(fastload.DataLoader(slow), seconds=0.05, warmup_seconds=0.0)
     assert result.first_batch_seconds > 0.3
     assert result.wait_longest_seconds < 0.3
     assert result.epochs == 0

@@ -14,6 +14,7 @@ from unittest import mock
 import pytest
 import recipes
 import torch.profiler
+from numbered import Made
 from torchvision.datasets import ImageFolder
 
 import fastload
@@ -127,16 +128,12 @@ def test_the_wait_for_every_batch_is_counted_whoever_makes_it(clean_folder: Path
 
 
 def test_a_batch_that_comes_late_is_the_longest_wait() -> None:
-    class Late:
-        def __len__(self) -> int:
-            return 8
+    def late(index: int) -> int:
+        if index == 5:
+            time.sleep(0.2)
+        return index
 
-        def __getitem__(self, index: int) -> int:
-            if index == 5:
-                time.sleep(0.2)
-            return index
-
-    loader = fastload.DataLoader(Late())
+    loader = fastload.DataLoader(Made(late, 8))
     list(loader)
     stats = loader.stats()
     assert stats.wait_longest_seconds > 0.19

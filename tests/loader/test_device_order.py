@@ -13,7 +13,8 @@ import pytest
 import torch
 import torch.utils.data
 from both_loaders import Threads
-from torch.utils.data import Dataset, IterableDataset
+from numbered import Made, Numbered
+from torch.utils.data import IterableDataset
 from vector_clocks import ClockedCuda, ClockedTensor, OrderError
 
 import fastload
@@ -22,18 +23,15 @@ from fastload._delivery._thread_order import DeviceOrder
 from fastload._iteration.python import _maker
 
 
-class OnDevice(Dataset[Any]):
+class OnDevice(Numbered):
     """Computes each sample from a table that the program has made on the device."""
 
     def __init__(self, device: ClockedCuda, length: int = 24) -> None:
+        super().__init__(length)
         self.device = device
-        self.length = length
         self.table = device.write("table")
 
-    def __len__(self) -> int:
-        return self.length
-
-    def __getitem__(self, index: int) -> Any:
+    def sample(self, index: int) -> Any:
         # The table lives as long as the data set, so its memory is not reused.
         self.table.users.add(self.device.current_stream().number)
         self.device.read(self.table)
@@ -319,17 +317,8 @@ def test_an_op_without_a_cpu_kernel_gives_in_threads_what_it_gives_without(num_w
     def distance(points: torch.Tensor, centre: torch.Tensor) -> torch.Tensor:
         return (points - centre).square().sum(-1).sqrt()
 
-    class Distances(Dataset[Any]):
-        def __init__(self) -> None:
-            self.points = torch.rand(1000, 3, device="cuda", generator=torch.Generator("cuda").manual_seed(3))
-
-        def __len__(self) -> int:
-            return 64
-
-        def __getitem__(self, index: int) -> torch.Tensor:
-            return distance(self.points, self.points[index])
-
-    dataset = Distances()
+    points = torch.rand(1000, 3, device="cuda", generator=torch.Generator("cuda").manual_seed(3))
+    dataset = Made(lambda index: distance(points, points[index]), 64)
     with pytest.raises(NotImplementedError):
         distance(torch.rand(2, 3), torch.rand(3))
     expected = [torch.stack([dataset[index] for index in range(first, first + 8)]).cpu() for first in range(0, 64, 8)]

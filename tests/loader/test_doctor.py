@@ -9,20 +9,16 @@ from typing import Any
 
 import pytest
 import torch.utils.data
+from numbered import Made
 
 import fastload
 from fastload._loader._loader import DataLoader
 
 
-class Waits:
-    """Each sample takes 10 ms without a processor."""
-
-    def __len__(self) -> int:
-        return 400
-
-    def __getitem__(self, index: int) -> int:
-        time.sleep(0.01)
-        return index
+def waits(index: int) -> int:
+    """Takes 10 ms without a processor."""
+    time.sleep(0.01)
+    return index
 
 
 def test_a_slow_trainer_is_told_and_nothing_is_tried() -> None:
@@ -40,7 +36,7 @@ def test_a_slow_trainer_is_told_and_nothing_is_tried() -> None:
 
 
 def test_more_workers_are_proposed_and_tried_where_samples_wait() -> None:
-    report = fastload.doctor(torch.utils.data.DataLoader(Waits(), batch_size=4, num_workers=1), seconds=0.6)
+    report = fastload.doctor(torch.utils.data.DataLoader(Made(waits, 400), batch_size=4, num_workers=1), seconds=0.6)
     assert report.finding.cause == "data set waits"
     assert report.finding.arguments == {"num_workers": report.after.num_workers}
     assert report.after.num_workers > 2
@@ -52,7 +48,7 @@ def test_more_workers_are_proposed_and_tried_where_samples_wait() -> None:
 
 
 def test_a_change_that_does_not_help_is_told_as_such() -> None:
-    found = fastload.doctor(torch.utils.data.DataLoader(Waits(), batch_size=4, num_workers=1), seconds=0.6)
+    found = fastload.doctor(torch.utils.data.DataLoader(Made(waits, 400), batch_size=4, num_workers=1), seconds=0.6)
     advised = "it does not help here: keep the loader as it is"
     assert found.change_helps is True
     assert advised not in str(found)

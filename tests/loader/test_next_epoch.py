@@ -33,15 +33,6 @@ def test_evaluation_begins_its_next_epoch_when_one_ends(clean_folder: Path) -> N
         assert stats.batches_in_flight == 4  # prefetch_factor 2 for each thread
 
 
-def test_an_epoch_that_has_ended_stays_ended(clean_folder: Path) -> None:
-    iterator = iter(make_loader(clean_folder, recipes.evaluation(48)))
-    batches = len(list(iterator))
-    for _ in range(3):
-        with pytest.raises(StopIteration):
-            next(iterator)
-    assert batches == len(iterator)
-
-
 @pytest.mark.parametrize(
     ("transform", "arguments"),
     [

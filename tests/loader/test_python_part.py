@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.utils.data
 from flat_values import flat
+from numbered import Made
 from python_part_cases import (
     PIPELINES,
     THREADS,
@@ -117,26 +118,14 @@ def test_other_code_of_the_users_equals_torch(mixed_folder: Path, name: str, num
     assert_equals_torch(dataset, num_native, num_workers=num_workers, **arguments)
 
 
-class Nesting(torch.utils.data.Dataset[Any]):
-    """Each sample starts an epoch of a loader inside the data set."""
-
-    def __init__(self, inner: Any) -> None:
-        self.inner = inner
-
-    def __len__(self) -> int:
-        return 5
-
-    def __getitem__(self, index: int) -> Any:
-        return next(iter(self.inner))
-
-
 @WORKERS
 def test_inside_of_a_worker_it_draws_from_the_workers_generator(mixed_folder: Path, num_workers: int) -> None:
     pipeline, _ = PIPELINES["tensors"]
 
     def run(inner: Any, outer: Any) -> Any:
         torch.manual_seed(3)
-        dataset = Nesting(inner(dataset_of(mixed_folder, pipeline), batch_size=3, shuffle=True))
+        loader = inner(dataset_of(mixed_folder, pipeline), batch_size=3, shuffle=True)
+        dataset = Made(lambda _: next(iter(loader)), 5)
         return [flat(batch) for batch in outer(dataset, batch_size=2, num_workers=num_workers)], torch.rand(1).item()
 
     theirs = run(torch_loader, torch_loader)

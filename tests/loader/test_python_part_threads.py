@@ -44,12 +44,6 @@ def as_it_is(samples: Any) -> Any:
     return samples
 
 
-def test_batches_are_not_made_in_memory_shared_between_processes(mixed_folder: Path) -> None:
-    pipeline, num_native = PIPELINES["tensors"]
-    loader = PythonPartLoader(dataset_of(mixed_folder, pipeline), num_native, num_workers=2)
-    assert not any(images.is_shared() or labels.is_shared() for images, labels in loader)
-
-
 def test_torch_computes_with_one_thread_in_ours_and_as_before_in_others(mixed_folder: Path) -> None:
     def in_new_thread() -> int:
         with ThreadPoolExecutor(1) as pool:

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import recipes
 import torch
 import torch.utils.data
+from bad_folders import ListOfFiles
 from PIL import Image, JpegImagePlugin
 from recipes import bytes_of
 from torchvision import transforms as T
@@ -123,28 +125,16 @@ def test_images_that_threads_open_are_changed_by_a_replaced_method(
 ) -> None:
     """The data set is written in Python, and its pipeline is native except for the replacement."""
 
-    class Own(torch.utils.data.Dataset[torch.Tensor]):
-        transform = T.Compose([T.Resize(24), T.CenterCrop(20), T.ToTensor()])
-
-        def __init__(self) -> None:
-            self.paths = sorted(clean_folder.rglob("*.JPEG"))
-
-        def __len__(self) -> int:
-            return len(self.paths)
-
-        def __getitem__(self, index: int) -> torch.Tensor:
-            made: torch.Tensor = self.transform(Image.open(self.paths[index]).convert("RGB"))
-            return made
-
-    dataset = Own()
+    transform = T.Compose([T.Resize(24), T.CenterCrop(20), T.ToTensor()])
+    dataset = ListOfFiles(ImageFolder(str(clean_folder)), transform)
     loader = fastload.DataLoader(dataset, batch_size=4, num_workers=2)
-    natively = [batch.numpy().tobytes() for batch in loader]
+    natively = recipes.bytes_of(loader)
     for replace in (_method("resize"), _open):
         with monkeypatch.context() as patch:
             replace(patch)
-            replaced = [batch.numpy().tobytes() for batch in loader]
+            replaced = recipes.bytes_of(loader)
             expected = torch.utils.data.DataLoader(dataset, batch_size=4)
-            assert replaced == [batch.numpy().tobytes() for batch in expected]
+            assert replaced == recipes.bytes_of(expected)
             assert replaced != natively
-        assert [batch.numpy().tobytes() for batch in loader] == natively
+        assert recipes.bytes_of(loader) == natively
     loader.close()

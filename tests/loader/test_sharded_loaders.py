@@ -18,24 +18,12 @@ from fastload import ShardedSampler
 
 @pytest.fixture(scope="module")
 def dataset(clean_folder: Path) -> ImageFolder:
-    """Makes a data set whose labels are the images' indices, so a batch shows its samples."""
-    dataset = ImageFolder(str(clean_folder), recipes.training(32))
-    dataset.samples = [(path, index) for index, (path, _) in enumerate(dataset.samples)]
-    return dataset
+    return recipes.numbered_images(clean_folder, recipes.training(32))
 
 
 def dealt(dataset: Any, num_replicas: int, rank: int, **arguments: Any) -> fastload.DataLoader[Any]:
     sampler = ShardedSampler(dataset, num_replicas=num_replicas, rank=rank, seed=5)
     return fastload.DataLoader(dataset, sampler=sampler, **arguments)
-
-
-def samples_of(loader: Any) -> list[tuple[int, bytes]]:
-    """Returns (index, bytes) of each sample, in order."""
-    return [
-        (int(label), image.numpy().tobytes())
-        for images, labels in loader
-        for image, label in zip(images, labels, strict=True)
-    ]
 
 
 @pytest.mark.parametrize("num_workers", [0, 1, 3])
@@ -53,7 +41,7 @@ def test_batches_are_native_and_those_of_torchs_loader_and_sampler(dataset: Imag
         epochs = []
         for epoch in range(2):
             sampler.set_epoch(epoch)
-            epochs.append(samples_of(loader))
+            epochs.append(recipes.samples_of(loader))
         found.append(epochs)
     assert found[0] == found[1]
     assert found[1][0] != found[1][1]
@@ -66,7 +54,7 @@ def test_every_kind_of_dealing_is_native(dataset: ImageFolder, arguments: dict[s
     sampler = ShardedSampler(dataset, num_replicas=3, rank=1, **arguments)
     loader = fastload.DataLoader(dataset, batch_size=3, sampler=sampler, num_workers=2, rng=rng, steps=2)
     expected = list(itertools.islice(ShardedSampler(dataset, num_replicas=3, rank=1, **arguments), 6))
-    assert [index for index, _ in samples_of(loader)] == expected
+    assert [index for index, _ in recipes.samples_of(loader)] == expected
     assert loader.stats().samples_python == 0
     explanation = loader.explain()
     assert explanation.is_native
@@ -78,7 +66,7 @@ def test_a_batch_sampler_over_it_is_native_and_named(dataset: ImageFolder) -> No
     loader = fastload.DataLoader(dataset, batch_sampler=batch_sampler, num_workers=1)
     assert "BatchSampler over ShardedSampler, rank 0 of 2" in loader.explain()
     expected = list(ShardedSampler(dataset, num_replicas=2, rank=0, seed=5))[:8]
-    assert [index for index, _ in samples_of(loader)] == expected
+    assert [index for index, _ in recipes.samples_of(loader)] == expected
     assert [loader.real_in(step) for step in range(len(loader))] == [4, 4]
 
 
@@ -96,7 +84,7 @@ def test_other_ranks_go_on_with_the_same_images(dataset: ImageFolder, before: in
                 loader.sampler.set_epoch(1)
             else:
                 loader.sampler.load_state_dict(state)
-            found.append(samples_of(loader)[: loader.sampler.num_real])
+            found.append(recipes.samples_of(loader)[: loader.sampler.num_real])
         return found
 
     def in_turn(lists: list[list[Any]]) -> list[Any]:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 import torch.utils.data
+from bad_folders import ListOfFiles
 from PIL import Image
 from torchvision import transforms as T
 from torchvision.datasets import ImageFolder
@@ -29,20 +30,6 @@ _ENDS: dict[str, list[Any]] = {
     "v2.ToDtype": [v2.ToImage(), v2.ToDtype(torch.float32, scale=True)],
     "v2.Normalize": [v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.Normalize([0.5] * 3, [0.2] * 3)],
 }
-
-
-class _Opened(torch.utils.data.Dataset[Any]):
-    """Images opened in Python."""
-
-    def __init__(self, folder: ImageFolder) -> None:
-        self.folder = folder
-
-    def __len__(self) -> int:
-        return len(self.folder)
-
-    def __getitem__(self, index: int) -> Any:
-        assert self.folder.transform is not None
-        return self.folder.transform(Image.open(self.folder.samples[index][0]).convert("RGB"))
 
 
 def _forms(value: Any) -> Any:
@@ -80,7 +67,7 @@ def test_strides_are_torchs(
     transform = T.Compose([T.CenterCrop(size[::-1]), *_ENDS[end]])
     folder = ImageFolder(str(folders[size]), transform)
     partly = ImageFolder(str(folders[size]), T.Compose([transform, _as_it_is]))
-    for dataset in (folder, partly, _Opened(folder)):
+    for dataset in (folder, partly, ListOfFiles(folder, transform)):
         for collate in ({}, {"collate_fn": _as_it_is}):
             expected = [
                 _forms(batch) for batch in torch.utils.data.DataLoader(dataset, **arguments, **collate, num_workers=0)

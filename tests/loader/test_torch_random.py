@@ -104,18 +104,6 @@ def test_a_seed_whose_first_draw_is_at_the_upper_edge_equals_torchs(clean_folder
     assert_same(run)
 
 
-@pytest.mark.parametrize("num_workers", [0, 2])
-def test_a_generator_of_the_users_gives_torchs_batches(clean_folder: Path, num_workers: int) -> None:
-    dataset = ImageFolder(str(clean_folder), recipes.training(32))
-
-    def run(kind: Any) -> Any:
-        generator = torch.Generator().manual_seed(99)
-        epochs = run_epochs(kind, dataset, batch_size=6, shuffle=True, num_workers=num_workers, generator=generator)
-        return epochs.epochs, epochs.states, generator.get_state().tolist()
-
-    assert_same(run)
-
-
 @pytest.fixture
 def faulty_folder(clean_folder: Path, tmp_path: Path) -> Path:
     return make_faulty_copy(clean_folder, tmp_path / "faulty")
@@ -179,41 +167,6 @@ def test_an_image_that_is_damaged_and_too_small_is_damaged_first(tmp_path: Path,
     batches = assert_equal_to_torch(dataset, num_workers=num_workers, batch_size=2).batches
     assert batches[:4] == [ValueError, batches[1], OSError, batches[3]]
     assert not isinstance(batches[1], type)
-
-
-@pytest.mark.parametrize("num_workers", [1, 2, 3])
-@pytest.mark.parametrize("steps", [0, 1, 3])
-def test_a_persistent_epoch_that_was_left_early_has_drawn_as_torch_has(
-    faulty_folder: Path, num_workers: int, steps: int
-) -> None:
-    dataset = ImageFolder(str(faulty_folder), recipes.training(40))
-
-    def run(kind: Any) -> Any:
-        torch.manual_seed(3)
-        loader = kind(dataset, batch_size=2, num_workers=num_workers, persistent_workers=True)
-        first = outcomes(loader, steps)
-        return first, outcomes(loader), outcomes(loader), generator_state()
-
-    assert_same(run)
-
-
-def test_without_workers_user_code_between_batches_shares_the_generator_as_in_torch(clean_folder: Path) -> None:
-    dataset = ImageFolder(str(clean_folder), recipes.training(40))
-
-    def run(kind: Any) -> Any:
-        torch.manual_seed(5)
-        found = []
-        for images, labels in kind(dataset, batch_size=4, shuffle=True):
-            found.append((recipes.bytes_of([(images, labels)]), torch.randn(3).tolist(), torch.rand(2).tolist()))
-        return found, generator_state()
-
-    assert_same(run)
-
-
-def test_an_epoch_of_evaluation_takes_no_numbers_and_needs_no_order(clean_folder: Path) -> None:
-    dataset = ImageFolder(str(clean_folder), recipes.evaluation(40, 32))
-    assert_equal_to_torch(dataset, num_workers=0, shuffle=True, batch_size=6)
-    assert_equal_to_torch(dataset, num_workers=3, persistent_workers=True, shuffle=True, batch_size=6)
 
 
 class Interrupt(BaseException):

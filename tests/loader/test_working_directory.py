@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 import recipes
 import torch
+from bad_folders import ListOfFiles
 from both_loaders import Threads
 from image_folders import make_clean_folder
+from numbered import Made
 from PIL import Image
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 from torchvision.datasets import ImageFolder
 from torchvision.transforms import Compose
 
@@ -38,18 +40,6 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return here, there
 
 
-class OpeningItself(Dataset[torch.Tensor]):
-    def __init__(self) -> None:
-        self.paths = sorted(str(path) for path in Path("images").rglob("*") if path.is_file())
-
-    def __len__(self) -> int:
-        return len(self.paths)
-
-    def __getitem__(self, index: int) -> torch.Tensor:
-        image: torch.Tensor = recipes.evaluation(40, 32)(Image.open(self.paths[index]).convert("RGB"))
-        return image
-
-
 def negative(image: torch.Tensor) -> torch.Tensor:
     return -image
 
@@ -67,7 +57,7 @@ DATASETS: dict[str, Callable[[], Any]] = {
     "of files": of_files,
     "with a Python part": lambda: ImageFolder("images", Compose([recipes.evaluation(40, 32), negative])),
     "of images": lambda: ImageFolder("images", Compose([np.asarray, torch.from_numpy, lambda image: image[:24, :24]])),
-    "in Python": OpeningItself,
+    "in Python": lambda: ListOfFiles(ImageFolder("images"), recipes.evaluation(40, 32)),
 }
 MOMENTS = ("before iter()", "before next()", "in the epoch")
 
@@ -86,8 +76,7 @@ def batches(kind: Any, dataset: str, moment: str, num_workers: int, places: tupl
     iterator = iter(loader)
     reach("before next()")
     for batch in iterator:
-        images = batch if isinstance(batch, torch.Tensor) else batch[0]
-        found.append(images.numpy().tobytes())
+        found.append(batch[0].numpy().tobytes())
         reach("in the epoch")
     return found
 
@@ -126,7 +115,7 @@ def test_persistent_workers_stay_where_they_began(places: tuple[Path, Path], dat
         found = []
         for place in places:
             os.chdir(place)
-            found += [(batch if isinstance(batch, torch.Tensor) else batch[0]).numpy().tobytes() for batch in loader]
+            found += [batch[0].numpy().tobytes() for batch in loader]
         return found
 
     theirs = run(DataLoader)
@@ -134,16 +123,11 @@ def test_persistent_workers_stay_where_they_began(places: tuple[Path, Path], dat
     assert run(fastload.DataLoader) == theirs
 
 
-class Moving(Dataset[Any]):
-    """Goes into a directory below its current one, and tells where it and a program that it starts are."""
-
-    def __len__(self) -> int:
-        return 2
-
-    def __getitem__(self, index: int) -> Any:
-        os.chdir("images")
-        asked = subprocess.run(["pwd", "-P"], check=True, capture_output=True, text=True)
-        return os.fspath(Path.cwd()), asked.stdout.strip()
+def moved(_: int) -> Any:
+    """Goes into a directory below the current one, and tells where it and a program that it starts are."""
+    os.chdir("images")
+    asked = subprocess.run(["pwd", "-P"], check=True, capture_output=True, text=True)
+    return os.fspath(Path.cwd()), asked.stdout.strip()
 
 
 @pytest.mark.parametrize("kind", [DataLoader, fastload.DataLoader, Threads], ids=["torch", "processes", "threads"])
@@ -154,7 +138,7 @@ def test_a_workers_directory_is_its_own(places: tuple[Path, Path], kind: Any, is
 
     os.chdir(places[0])
     arguments = {"worker_init_fn": go_elsewhere} if is_elsewhere else {}
-    iterator = iter(kind(Moving(), batch_size=None, num_workers=2, **arguments))
+    iterator = iter(kind(Made(moved, 2), batch_size=None, num_workers=2, **arguments))
     if not is_elsewhere:
         os.chdir(places[1])
     own = str(places[is_elsewhere] / "images")

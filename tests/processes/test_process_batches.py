@@ -221,7 +221,7 @@ def test_batches_that_a_worker_keeps_stay_its_own() -> None:
         assert (old[0][1] == old[2][1]).all()
 
 
-@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+@pytest.mark.parametrize("method", ["spawn", pytest.param("forkserver", marks=pytest.mark.slow)])
 def test_workers_that_are_not_forked_have_arenas_too(method: str) -> None:
     loaders = (kind(Images(8), 4, num_workers=1, multiprocessing_context=method) for kind in (DataLoader, Processes))
     theirs, mine = (flat([(images, numbers) for images, _, numbers in loader]) for loader in loaders)

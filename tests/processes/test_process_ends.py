@@ -67,7 +67,9 @@ def test_workers_that_go_on_after_a_drop_are_killed_by_later_iterations(monkeypa
     assert wait_for(lambda: not multiprocessing.active_children() or not any(map(_live, pids)))
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize(
+    "method", ["fork", *(pytest.param(method, marks=pytest.mark.slow) for method in ("spawn", "forkserver"))]
+)
 def test_the_exit_of_the_program_kills_workers_that_ignore_signals(run_child: RunChild, method: str) -> None:
     result = run_child(
         f"""
@@ -126,7 +128,7 @@ def fork_and_go_on(kind: str, end: str) -> None:
     print("went on")
 
 
-@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize("kind", [pytest.param("torch", marks=pytest.mark.slow), "fastload"])
 @pytest.mark.parametrize("end", [*ENDS, "Process"])
 def test_children_of_the_program_end_and_its_workers_go_on(run_child: RunChild, kind: str, end: str) -> None:
     """torch's workers are terminated by the exit functions of a forked child, which is multiprocessing's doing."""

@@ -12,8 +12,7 @@ import torch
 from children import RunChild
 from flat_values import flat
 from numbered import Numbered
-from refused_calls import refuse_memfd, skip_unless
-from shared_memory_size import with_shared_memory_of
+from refused_calls import refuse_memfd, skip_unless, with_shared_memory_of
 
 import fastload
 
@@ -63,7 +62,9 @@ def _code(arguments: str) -> str:
     """
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize(
+    "method", ["fork", *(pytest.param(method, marks=pytest.mark.slow) for method in ("spawn", "forkserver"))]
+)
 def test_without_memfd_batches_are_the_same(run_child: RunChild, method: str) -> None:
     is_accepted, *texts = run_child(_code(f"{method!r}")).stdout.splitlines()
     skip_unless(is_accepted)
@@ -71,8 +72,18 @@ def test_without_memfd_batches_are_the_same(run_child: RunChild, method: str) ->
     assert all("because memfd_create is refused here, and /dev/shm has" in text for text in texts)
 
 
-@pytest.mark.parametrize("populates", [True, False], ids=["populating", "an old kernel"])
-@pytest.mark.parametrize("kib", [0, 64, 1024, 3000])
+@pytest.mark.parametrize(
+    ("kib", "populates"),
+    [
+        (0, True),
+        (1024, True),
+        (64, False),
+        *(
+            pytest.param(kib, populates, marks=pytest.mark.slow)
+            for kib, populates in [(0, False), (1024, False), (64, True), (3000, True), (3000, False)]
+        ),
+    ],
+)
 def test_a_full_shared_memory_ends_no_worker(run_child: RunChild, tmp_path: Path, kib: int, populates: bool) -> None:
     """A batch has 1 MB. tmpfs takes a size of 0 for no limit, so one of 4 KiB stands for it."""
     script = tmp_path / "script.py"

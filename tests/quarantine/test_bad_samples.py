@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ import pytest
 import torch
 from bad_folders import SPOILS, ListOfFiles, loader_by_hand, make_bad_folder
 from both_loaders import Threads
+from numbered import Made, Numbered
 from recipes import bytes_of, evaluation, training
+from torch.utils.data import IterableDataset, TensorDataset
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
 
@@ -98,43 +101,37 @@ def test_where_no_sample_can_stand_in_the_batch_raises_its_own_error(tmp_path: P
         next(iterator)
 
 
-class _Failing(torch.utils.data.Dataset[Any]):
-    def __init__(self, error: type[BaseException]) -> None:
-        self.error = error
-
-    def __len__(self) -> int:
-        return 6
-
-    def __getitem__(self, index: int) -> int:
+def _failing(error: type[BaseException]) -> Made:
+    def sample(index: int) -> int:
         if index == 2:
-            raise self.error("bad")
+            raise error("bad")
         return index
+
+    return Made(sample, 6)
 
 
 @pytest.mark.parametrize("error", [IndexError, MemoryError, KeyboardInterrupt])
 @pytest.mark.parametrize("num_workers", [0, 1])
 def test_what_is_no_fault_of_a_sample_is_raised(error: type[BaseException], num_workers: int) -> None:
-    loader = Threads(_Failing(error), 3, on_error="replace", num_workers=num_workers)
+    loader = Threads(_failing(error), 3, on_error="replace", num_workers=num_workers)
     with pytest.raises(error, match="bad"):
         list(loader)
 
 
 def test_samples_without_batches_are_replaced() -> None:
-    loader = fastload.DataLoader(_Failing(ValueError), None, on_error="replace", num_workers=1)
+    loader = fastload.DataLoader(_failing(ValueError), None, on_error="replace", num_workers=1)
     found = [int(sample) for sample in loader]
     assert found == [0, 1, fastload.substitute(2, 1, 6), 3, 4, 5]
 
 
-class _Storage(torch.utils.data.Dataset[Any]):
+class _Storage(Numbered):
     """Fails sometimes, as a network file system does."""
 
     def __init__(self, num_failures: int) -> None:
+        super().__init__(4)
         self.num_left = num_failures
 
-    def __len__(self) -> int:
-        return 4
-
-    def __getitem__(self, index: int) -> int:
+    def sample(self, index: int) -> int:
         if index == 1 and self.num_left > 0:
             self.num_left -= 1
             raise OSError(5, "Input/output error", "1.jpg")
@@ -149,3 +146,64 @@ def test_a_storage_that_fails_is_asked_again(num_failures: int, expected: int, m
     (batch,) = loader
     assert batch.tolist() == [0, expected, 2, 3]
     assert pauses == [0.1, 0.2]
+
+
+DATASET = TensorDataset(torch.arange(10))
+REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"on_error": "ignore"}, ValueError, "on_error must be 'raise', 'replace' or 'skip', got 'ignore'"),
+    ({"on_error": "skip", "substitutes": "all"}, ValueError, "substitutes needs on_error='replace'"),
+    ({"on_error": "replace", "substitutes": "most"}, ValueError, "'all' or a sequence of indices, got 'most'"),
+    ({"on_error": "replace", "substitutes": []}, ValueError, "substitutes is empty"),
+    ({"on_error": "replace", "retries": -1}, ValueError, "retries must be an int from 0 to 100, got -1"),
+    ({"on_error": "replace", "retries": 1.5}, ValueError, "retries must be an int"),
+    ({"on_error": "skip", "max_errors": 5}, ValueError, "max_errors is a share of the samples, from 0.0 to 1.0, got 5"),
+    ({"on_error": "skip", "max_errors": float("nan")}, ValueError, "max_errors"),
+    ({"on_error": "skip", "ledger": 3}, TypeError, "ledger must be None or the path of a file, got 3"),
+    ({"retries": 2}, ValueError, "retries=2 needs on_error='replace' or 'skip'"),
+    ({"ledger": "bad.jsonl"}, ValueError, "ledger='bad.jsonl' needs on_error"),
+    ({"max_errors": 0.5}, ValueError, "max_errors=0.5 needs on_error"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "error", "text"), REFUSED)
+def test_what_makes_no_sense_is_refused_by_name(arguments: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error) as raised:
+        fastload.DataLoader(DATASET, **arguments)
+    assert text in str(raised.value)
+
+
+class _Stream(IterableDataset[int]):
+    def __iter__(self) -> Any:
+        return iter(range(4))
+
+
+@pytest.mark.parametrize(
+    ("dataset", "arguments", "text"),
+    [
+        (_Stream(), {"on_error": "replace"}, "on_error='replace' needs a data set with __getitem__"),
+        (DATASET, {"on_error": "skip", "batch_size": None}, "batch_size=None makes none; use 'replace'"),
+    ],
+)
+def test_what_cannot_be_replaced_or_left_out_is_refused(dataset: Any, arguments: Any, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        iter(fastload.DataLoader(dataset, **arguments))
+
+
+def test_explain_says_who_makes_the_samples(tmp_path: Path) -> None:
+    folder = make_bad_folder(tmp_path, 4, [])
+    folder.transform = training(32)
+    explanation = fastload.DataLoader(folder, on_error="skip", num_workers=1).explain()
+    assert explanation.is_native
+    assert "errors     on_error='skip', batches may be short: native" in explanation
+    folder.target_transform = str
+    explanation = fastload.DataLoader(folder, on_error="replace", num_workers=1).explain()
+    assert explanation.startswith("partly native")
+    assert "errors     on_error='replace': bad samples are found one by one" in explanation
+
+
+def test_a_copy_of_a_loader_has_its_arguments_and_counts_anew() -> None:
+    loader = fastload.DataLoader(DATASET, on_error="replace", substitutes="all", max_errors=0.5, ledger=Path("a.jsonl"))
+    copy = pickle.loads(pickle.dumps(loader))
+    for name in ("on_error", "substitutes", "retries", "max_errors", "ledger"):
+        assert getattr(copy, name) == getattr(loader, name)
+    assert [len(batch[0]) for batch in copy] == [1] * 10

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from bad_folders import ListOfFiles, make_bad_folder
+from numbered import Made
 from recipes import evaluation
 from torchvision import transforms
 
@@ -108,20 +109,18 @@ def test_a_ledger_that_cannot_be_written_is_told_once() -> None:
         ledger.append([{"index": 2}])
 
 
-class _OneInTen(torch.utils.data.Dataset[Any]):
-    def __len__(self) -> int:
-        return 5000
-
-    def __getitem__(self, index: int) -> int:
-        if index % 10 == 0:
-            raise KeyError(index) if index % 20 else OSError(errno.EACCES, os.strerror(errno.EACCES))
-        return index
+def _nine_in_ten(index: int) -> int:
+    if index % 10 == 0:
+        raise KeyError(index) if index % 20 else OSError(errno.EACCES, os.strerror(errno.EACCES))
+    return index
 
 
 @pytest.mark.parametrize(("on_error", "max_errors"), [("replace", 0.05), ("skip", 0.0)])
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_too_many_bad_samples_end_the_run(on_error: str, max_errors: float, num_workers: int) -> None:
-    loader = fastload.DataLoader(_OneInTen(), 50, on_error=on_error, max_errors=max_errors, num_workers=num_workers)
+    loader = fastload.DataLoader(
+        Made(_nine_in_ten, 5000), 50, on_error=on_error, max_errors=max_errors, num_workers=num_workers
+    )
     iterator = iter(loader)
     for _ in range(21):  # 20 epochs have 100 bad samples, which do not yet end the run
         next(iterator)
@@ -135,6 +134,6 @@ def test_too_many_bad_samples_end_the_run(on_error: str, max_errors: float, num_
 
 
 def test_as_many_as_are_allowed_end_no_run() -> None:
-    loader = fastload.DataLoader(_OneInTen(), 50, on_error="replace", max_errors=0.1)
+    loader = fastload.DataLoader(Made(_nine_in_ten, 5000), 50, on_error="replace", max_errors=0.1)
     assert sum(len(batch) for batch in loader) == 5000
     assert loader.stats().samples_replaced == 500

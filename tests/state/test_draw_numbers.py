@@ -14,7 +14,6 @@ import recipes
 import torch
 from image_folders import make_clean_folder
 from torch.utils.data import DistributedSampler, RandomSampler, WeightedRandomSampler
-from torchvision.datasets import ImageFolder
 
 import fastload
 from fastload.samplers import _own_batches
@@ -28,14 +27,6 @@ WEIGHTS = [0.5, 3.0, 0.0, 1.0, 0.25, 2.0, 0.1, 0.0, 1.5]
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_clean_folder(tmp_path_factory.mktemp("few"), NUM_IMAGES)
-
-
-class NumberedImages(ImageFolder):
-    """Its labels are the samples' indices."""
-
-    def __init__(self, root: str, transform: Any) -> None:
-        super().__init__(root, transform)
-        self.samples = [(path, number) for number, (path, _) in enumerate(self.samples)]
 
 
 class AddDraw:
@@ -72,9 +63,9 @@ class DrawsOrFails(Draws):
 
 
 DATASETS: dict[str, Callable[[Path], Any]] = {
-    "native": lambda folder: NumberedImages(str(folder), recipes.training(32)),
-    "tail": lambda folder: NumberedImages(
-        str(folder), recipes.transforms.Compose([*recipes.training(32).transforms, AddDraw()])
+    "native": lambda folder: recipes.numbered_images(folder, recipes.training(32)),
+    "tail": lambda folder: recipes.numbered_images(
+        folder, recipes.transforms.Compose([*recipes.training(32).transforms, AddDraw()])
     ),
     "python": lambda _: Draws(),
     "batches": lambda _: DrawsBatches(),

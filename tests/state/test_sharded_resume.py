@@ -12,25 +12,15 @@ import pytest
 import recipes
 import torch
 from resumed_runs import NUM_IMAGES
-from torchvision.datasets import ImageFolder
 
 import fastload
-
-
-class _Numbered(ImageFolder):
-    """Its labels are the samples' indices."""
-
-    def __init__(self, root: str, transform: Any) -> None:
-        super().__init__(root, transform)
-        self.samples = [(path, number) for number, (path, _) in enumerate(self.samples)]
-        self.targets = [number for _, number in self.samples]
 
 
 def _loaders(folder: Path, num_ranks: int, batch_size: int, num_workers: int, **arguments: Any) -> list[Any]:
     """Returns the loader of each rank. With counted draws a sample is the same on every rank."""
     return [
         fastload.DataLoader(
-            _Numbered(str(folder), recipes.training(32)),
+            recipes.numbered_images(folder, recipes.training(32)),
             batch_size,
             sampler=fastload.ShardedSampler(NUM_IMAGES, num_replicas=num_ranks, rank=rank, seed=2, **arguments),
             num_workers=num_workers,
@@ -43,15 +33,7 @@ def _loaders(folder: Path, num_ranks: int, batch_size: int, num_workers: int, **
 
 def _rest(iterators: list[Any]) -> list[tuple[int, bytes]]:
     """Returns (index, bytes) of the ranks' samples, in the order of the epoch: one of each rank in turn."""
-    by_rank = [
-        [
-            (int(label), image.numpy().tobytes())
-            for images, labels in iterator
-            for image, label in zip(images, labels, strict=True)
-        ]
-        for iterator in iterators
-    ]
-    return [sample for round_ in zip(*by_rank, strict=True) for sample in round_]
+    return [sample for round_ in zip(*map(recipes.samples_of, iterators), strict=True) for sample in round_]
 
 
 @pytest.mark.parametrize(("num_ranks", "batch_size"), [(4, 2), (2, 4), (1, 8), (8, 1), (3, 2)])
@@ -109,7 +91,7 @@ def test_with_weights_the_draws_go_on(folder: Path) -> None:
 
 
 def test_a_loader_of_steps_has_no_state(folder: Path) -> None:
-    loader = fastload.DataLoader(_Numbered(str(folder), recipes.training(32)), 4, steps=3)
+    loader = fastload.DataLoader(recipes.numbered_images(folder, recipes.training(32)), 4, steps=3)
     assert "in an epoch state_dict() raises StateError: with steps=" in loader.explain()
     for call in (loader.state_dict, lambda: loader.load_state_dict({})):
         with pytest.raises(fastload.StateError, match="Leave out steps"):
@@ -150,15 +132,7 @@ BLOCKS = {"block_size": 3, "window_blocks": 2, "canonical_nodes": 12}
 
 def _real(loaders: list[Any]) -> list[list[tuple[int, bytes]]]:
     """Returns (index, bytes) of each rank's samples without the repeats."""
-    found = []
-    for loader in loaders:
-        samples = [
-            (int(label), image.numpy().tobytes())
-            for images, labels in loader
-            for image, label in zip(images, labels, strict=True)
-        ]
-        found.append(samples[: loader.sampler.num_real])
-    return found
+    return [recipes.samples_of(loader)[: loader.sampler.num_real] for loader in loaders]
 
 
 def _global_batches(by_rank: list[list[tuple[int, bytes]]], batch_size: int) -> list[set[tuple[int, bytes]]]:

@@ -16,8 +16,7 @@ import recipes
 import torch
 from image_folders import save_jpeg
 from resumed_runs import BATCH_SIZE, Case, assert_rest_equal, batch_of, program_bytes, resume, run_through, seeded
-from state_checks import state_after_first
-from state_mutants import mutant
+from state_checks import mutant, state_after_first
 from torch.utils.data import DistributedSampler, RandomSampler, Sampler
 from torchvision import transforms
 from torchvision.datasets import ImageFolder

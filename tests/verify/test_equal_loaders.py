@@ -12,6 +12,7 @@ import recipes
 import torch
 from child_loader import num_native_threads, wait_for
 from fake_cuda import FakeDevice
+from numbered import Made
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler, Sampler, SequentialSampler, Subset
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
@@ -294,20 +295,12 @@ def test_wrong_arguments_are_refused(evaluation: ImageFolder, arguments: Any, ki
         fastload.verify(loader, [])  # type: ignore[arg-type]
 
 
-class _TellsReference(torch.utils.data.Dataset[int]):
-    def __len__(self) -> int:
-        return 4
-
-    def __getitem__(self, index: int) -> int:
-        return int(is_reference())
-
-
 @pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize(("loader", "expected"), [(DataLoader, 1), (fastload.DataLoader, 0)])
 def test_images_of_torchs_loader_are_pillows_whatever_opener_is_registered(
     loader: Any, expected: int, num_workers: int
 ) -> None:
-    loader = loader(_TellsReference(), batch_size=4, num_workers=num_workers)
+    loader = loader(Made(lambda _: int(is_reference()), 4), batch_size=4, num_workers=num_workers)
     fastload.register_opener()
     try:
         runner = LoaderRunner(loader, Generators([loader]), seed=0)

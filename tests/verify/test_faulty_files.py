@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import torch
 from child_loader import num_native_threads, wait_for
-from torch.utils.data import DataLoader, Dataset, IterableDataset
+from numbered import Made
+from torch.utils.data import DataLoader, IterableDataset
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
 
@@ -110,32 +111,28 @@ def test_a_transform_that_raises_is_blamed_itself(
     assert failed_alike.batches_failed_alike == 1
 
 
-class _Raising(Dataset[Any]):
-    def __init__(self, kind: type[Exception]) -> None:
-        self.kind = kind
-
-    def __len__(self) -> int:
-        return 4
-
-    def __getitem__(self, index: int) -> Any:
+def _raising(kind: Callable[[str], Exception]) -> Made:
+    def sample(index: int) -> Any:
         if index == 2:
-            raise self.kind("of this sample")
+            raise kind("of this sample")
         return torch.zeros(3)
+
+    return Made(sample, 4)
 
 
 def test_other_kinds_of_errors_differ_and_equal_kinds_do_not() -> None:
-    assert fastload.verify(DataLoader(_Raising(ValueError)), DataLoader(_Raising(ValueError), num_workers=1)).is_equal
+    assert fastload.verify(DataLoader(_raising(ValueError)), DataLoader(_raising(ValueError), num_workers=1)).is_equal
     # torch's workers cannot rebuild this exception and raise RuntimeError instead.
-    unpicklable = _Raising(lambda text: UnicodeDecodeError("utf-8", b"x", 0, 1, text))  # type: ignore[arg-type]
+    unpicklable = _raising(lambda text: UnicodeDecodeError("utf-8", b"x", 0, 1, text))
     assert fastload.verify(DataLoader(unpicklable), DataLoader(unpicklable, num_workers=1)).is_equal
-    report = fastload.verify(DataLoader(_Raising(ValueError)), DataLoader(_Raising(IndexError)))
+    report = fastload.verify(DataLoader(_raising(ValueError)), DataLoader(_raising(IndexError)))
     assert dict(report.stages) == {"values": 1}
     assert report.worst is not None
     assert "the new loader raises IndexError: of this sample; the other raises ValueError" in report.worst.detail
 
 
 def test_failing_alike_in_another_order_is_order() -> None:
-    dataset = _Raising(ValueError)
+    dataset = _raising(ValueError)
     batches = [[0, 1], [2, 3]]
     old = DataLoader(dataset, batch_sampler=batches)
     assert fastload.verify(old, DataLoader(dataset, batch_sampler=batches)).batches_failed_alike == 1

@@ -142,11 +142,6 @@ class Counting:
         return image + self.count
 
 
-def test_a_transform_that_keeps_something_gives_what_it_gives_in_torchs_workers(evaluation: ImageFolder) -> None:
-    dataset = pipeline(evaluation, *tensors(Counting()))
-    assert compared(dataset, dataset, num_workers=2).is_equal
-
-
 def test_what_threads_share_is_named_and_no_native_code_blamed(evaluation: ImageFolder) -> None:
     dataset = pipeline(evaluation, *tensors(Counting()))
     new = Threads(dataset, 4, num_workers=2)

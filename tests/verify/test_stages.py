@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 import recipes
 import torch
+from bad_folders import ListOfFiles
 from cached_epochs import let_go_of_stores
 from image_folders import save_jpeg, synthetic_image
+from numbered import Made
 from parity_recipes import Preset
 from PIL import Image, PngImagePlugin
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset
@@ -324,29 +326,20 @@ def test_another_batch_size_is_order_from_where_the_samples_part(evaluation: Ima
 # Data sets whose samples cannot be taken apart.
 
 
-class _Pairs(Dataset[Any]):
-    """Tensors without files."""
-
-    def __init__(self, offset: float = 0.0, label_offset: int = 0) -> None:
-        self.offset = offset
-        self.label_offset = label_offset
-
-    def __len__(self) -> int:
-        return 5
-
-    def __getitem__(self, index: int) -> Any:
-        return torch.full((3, 2, 2), index + self.offset * (index == 3)), range(5)[index] + self.label_offset
+def _pairs(offset: float = 0.0, label_offset: int = 0) -> Made:
+    """Makes tensors without files."""
+    return Made(lambda index: (torch.full((3, 2, 2), index + offset * (index == 3)), index + label_offset), 5)
 
 
 def test_a_data_set_without_transform_gets_values_and_the_reason(evaluation: ImageFolder) -> None:
-    assert stages(_Pairs(), _Pairs()) == {}
-    report = fastload.verify(DataLoader(_Pairs(), 2), fastload.DataLoader(_Pairs(0.5), 2))
+    assert stages(_pairs(), _pairs()) == {}
+    report = fastload.verify(DataLoader(_pairs(), 2), fastload.DataLoader(_pairs(0.5), 2))
     assert dict(report.stages) == {"values": 1}
     assert report.worst is not None
     assert "no attribute `transform`" in report.worst.detail
     assert report.worst.max_abs_difference == 0.5
     assert report.worst.where == "[0][0, 0, 0]"
-    assert stages(_Pairs(), _Pairs(label_offset=1)) == {"label": 5}
+    assert stages(_pairs(), _pairs(label_offset=1)) == {"label": 5}
 
 
 class _Wrapped(Dataset[Any]):
@@ -519,7 +512,7 @@ def test_wrong_records_are_cache_where_anybody_knows_what_is_right(
     folder: Path, tmp_path: Path, has_draws: bool, is_native: bool
 ) -> None:
     images = ImageFolder(str(folder), recipes.training(32) if has_draws else recipes.evaluation(40, 24))
-    dataset = images if is_native else WithTransform(images)
+    dataset = images if is_native else ListOfFiles(images, images.transform)
     store = fastload.Cache(tmp_path / "store")
     assert main(["cache", "build", str(folder), "--path", str(store.path)]) == 0
     for path, _ in images.samples:
@@ -541,7 +534,7 @@ def test_wrong_coefficients_are_cache(
 ) -> None:
     monkeypatch.setattr(_build, "CLOCK_AHEAD_NS", 3600 * 10**9)
     images = ImageFolder(str(folder), recipes.evaluation(40, 24))
-    dataset = images if is_native else WithTransform(images)
+    dataset = images if is_native else ListOfFiles(images, images.transform)
     store = fastload.Cache(tmp_path / "store", "1G", what="coefficients")
     store.fill(fastload.DataLoader(images, 4, cache=store), progress=False)
     let_go_of_stores()
@@ -551,18 +544,3 @@ def test_wrong_coefficients_are_cache(
     new = fastload.DataLoader(dataset, 4, num_workers=1, cache=store)
     report = fastload.verify(DataLoader(dataset, 4, num_workers=1), new)
     assert list(report.stages) == ["cache"]
-
-
-class WithTransform(Dataset[Any]):
-    """Opens the files of a folder itself, and keeps its transform in the attribute `transform`."""
-
-    def __init__(self, folder: ImageFolder) -> None:
-        self.samples, self.transform = folder.samples, folder.transform
-
-    def __len__(self) -> int:
-        return len(self.samples)
-
-    def __getitem__(self, index: int) -> Any:
-        path, label = self.samples[index]
-        with Image.open(path) as image:
-            return self.transform(image.convert("RGB")), label

@@ -1,7 +1,9 @@
-"""Programs that draw from random, from NumPy's global generator and from torch's default one; and mixed dtypes."""
+"""Programs that draw from random, from NumPy's global generator and from torch's default one, and keep nothing."""
 
 from __future__ import annotations
 
+import functools
+import io
 import random
 from collections.abc import Callable
 from random import gauss as gauss_by_name
@@ -9,10 +11,16 @@ from random import shuffle as shuffle_by_name
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
+from numbered import Numbered
 from numpy.random import normal as normal_by_name
+from parity_recipes import Views
+from PIL import Image, ImageFilter, ImageOps
 from program import Program, Setting, Transformed
+from recipes import MEAN, STD
 from torch.nn import functional
+from torchvision import transforms
 
 _LETTERS = "abcdefgh"
 
@@ -141,8 +149,141 @@ def default_collate_in_a_sample() -> Any:
     return Transformed(lambda _: torch.utils.data.default_collate(_MIXED))
 
 
-# These keep nothing between samples, so that threads may share their objects.
 DRAWS: dict[str, Program] = {
     **{name: lambda draw=draw: Setting(Transformed(draw), {"shuffle": True}) for name, draw in _DRAWS.items()},
     **{each.__name__: each for each in (a_collate_function_with_default_collate, default_collate_in_a_sample)},
+}
+
+
+# ---- published training recipes --------------------------------------------------------------------------------------
+
+NUM_IMAGES = 18
+SIZE = 16
+
+
+@functools.cache
+def encoded(index: int) -> bytes:
+    """Writes a PNG of 24 x 20 pixels, another for each index."""
+    values = np.random.RandomState(index).randint(0, 256, (20, 24, 3), np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(values).save(file, "PNG")
+    return file.getvalue()
+
+
+class Images(Numbered):
+    """Decodes image i and hands it to `transform`; the label is i."""
+
+    def __init__(self, transform: Callable[[Image.Image], Any]) -> None:
+        super().__init__(NUM_IMAGES)
+        self.transform = transform
+
+    def sample(self, index: int) -> Any:
+        return self.transform(Image.open(io.BytesIO(encoded(index))).convert("RGB")), index
+
+
+class RandomRadiusBlur:
+    """Blurs with a radius that `random` draws."""
+
+    def __init__(self, smallest: float = 0.1, largest: float = 2.0) -> None:
+        self.smallest, self.largest = smallest, largest
+
+    def __call__(self, image: Image.Image) -> Image.Image:
+        return image.filter(ImageFilter.GaussianBlur(radius=random.uniform(self.smallest, self.largest)))
+
+
+class WithChance:
+    """Applies a function where `random` says so."""
+
+    def __init__(self, chance: float, function: Callable[[Image.Image], Image.Image]) -> None:
+        self.chance, self.function = chance, function
+
+    def __call__(self, image: Image.Image) -> Image.Image:
+        return self.function(image) if random.random() < self.chance else image
+
+
+def pipeline(*steps: Any, scale: tuple[float, float] = (0.2, 1.0)) -> transforms.Compose:
+    """Makes a random crop, a mirror, the steps, and a tensor."""
+    return transforms.Compose(
+        [
+            transforms.RandomResizedCrop(SIZE, scale=scale),
+            transforms.RandomHorizontalFlip(),
+            *steps,
+            transforms.ToTensor(),
+            transforms.Normalize(MEAN, STD),
+        ]
+    )
+
+
+def jitter() -> list[Any]:
+    return [
+        transforms.RandomApply([transforms.ColorJitter(0.4, 0.4, 0.4, 0.1)], p=0.8),
+        transforms.RandomGrayscale(p=0.2),
+    ]
+
+
+def dino() -> Any:
+    """Decides with random on PIL blur and solarization of two global and four local views."""
+    first = pipeline(*jitter(), WithChance(1.0, RandomRadiusBlur()), scale=(0.4, 1.0))
+    second = pipeline(
+        *jitter(), WithChance(0.1, RandomRadiusBlur()), WithChance(0.2, ImageOps.solarize), scale=(0.4, 1.0)
+    )
+    local = pipeline(*jitter(), WithChance(0.5, RandomRadiusBlur()), scale=(0.05, 0.4))
+    return Images(Views(first, second, *[local] * 4))
+
+
+def timm_training() -> Any:
+    """Uses timm's create_transform with RandAugment and random erasing, which draw from random and NumPy."""
+    data = pytest.importorskip("timm.data")
+    return Images(
+        data.create_transform(SIZE, is_training=True, auto_augment="rand-m7-inc1", re_prob=0.5, interpolation="random")
+    )
+
+
+def timm_augmix() -> Any:
+    """Uses timm's AugMix, which draws from random and NumPy, and its mixup in collate_fn."""
+    data = pytest.importorskip("timm.data")
+    mixing = data.FastCollateMixup(mixup_alpha=0.8, cutmix_alpha=1.0, num_classes=NUM_IMAGES)
+    dataset = Images(data.create_transform(SIZE, is_training=True, auto_augment="augmix-m5-w3", use_prefetcher=True))
+    return Setting(dataset, {"collate_fn": mixing, "drop_last": True, "batch_size": 6, "shuffle": True})
+
+
+def torchs_reproducibility_recipe() -> Any:
+    """Seeds random and NumPy with torch.initial_seed() in worker_init_fn; the loader has a generator."""
+
+    def seed_worker(_worker_id: int) -> None:
+        seed = torch.initial_seed() % 2**32
+        np.random.seed(seed)
+        random.seed(seed)
+
+    class Noisy(Images):
+        def sample(self, index: int) -> Any:
+            image, label = super().sample(index)
+            return image + np.random.normal(0, 0.1) + random.gauss(0, 0.1) + torch.randn(1), label
+
+    generator = torch.Generator()
+    generator.manual_seed(0)
+    dataset = Noisy(pipeline(*jitter()))
+    return Setting(dataset, {"worker_init_fn": seed_worker, "generator": generator, "shuffle": True})
+
+
+def mixup_and_cutmix() -> Any:
+    """Draws the weight, the box and the partners from NumPy in collate_fn."""
+
+    def collate(samples: list[Any]) -> Any:
+        images, labels = torch.utils.data.default_collate(samples)
+        order = torch.from_numpy(np.random.permutation(len(images)))
+        weight = float(np.random.beta(1.0, 1.0))
+        if np.random.rand() < 0.5:
+            return weight * images + (1 - weight) * images[order], labels, labels[order], weight
+        edge = int(SIZE * np.sqrt(1 - weight))
+        top, left = np.random.randint(0, SIZE - edge + 1, 2)
+        images[:, :, top : top + edge, left : left + edge] = images[order, :, top : top + edge, left : left + edge]
+        return images, labels, labels[order], weight
+
+    return Setting(Images(pipeline()), {"collate_fn": collate, "shuffle": True})
+
+
+RECIPES: dict[str, Program] = {
+    recipe.__name__: recipe
+    for recipe in (dino, timm_training, timm_augmix, torchs_reproducibility_recipe, mixup_and_cutmix)
 }

@@ -20,7 +20,8 @@ import torch.utils.data
 from both_loaders import Threads
 from ended_workers import end_workers
 from forked import in_fork
-from torch.utils.data import Dataset, IterableDataset
+from numbered import Numbered
+from torch.utils.data import IterableDataset
 
 NUM_SAMPLES = 12
 NUM_SEEDS = 3
@@ -29,23 +30,17 @@ NUM_SEEDS = 3
 _ARRAYS = threading.Lock()
 
 
-class ThreeGenerators(Dataset[Any]):
+class ThreeGenerators(Numbered):
     """Draws from the worker's generators."""
 
-    def __len__(self) -> int:
-        return NUM_SAMPLES
-
-    def __getitem__(self, index: int) -> Any:
+    def sample(self, index: int) -> Any:
         return index, random.gauss(0, 1), np.random.standard_normal(), float(torch.rand(())), np.random.rand(3)
 
 
-class Arrays(Dataset[Any]):
+class Arrays(Numbered):
     """Draws arrays, for which NumPy releases the GIL."""
 
-    def __len__(self) -> int:
-        return NUM_SAMPLES
-
-    def __getitem__(self, index: int) -> Any:
+    def sample(self, index: int) -> Any:
         return np.random.standard_normal(3001), np.random.permutation(50)
 
 
@@ -58,19 +53,22 @@ class Shards(IterableDataset[Any]):
             yield number, random.choice("abcdef"), np.random.randint(1000)
 
 
-class Nested(Dataset[Any]):
+class Nested(Numbered):
     """Makes a loader of its own for each sample."""
 
-    def __len__(self) -> int:
-        return 4
-
-    def __getitem__(self, index: int) -> Any:
-        inner = Threads(Arrays(), batch_size=3, num_workers=1, generator=torch.Generator().manual_seed(index))
+    def sample(self, index: int) -> Any:
+        inner = Threads(
+            Arrays(NUM_SAMPLES), batch_size=3, num_workers=1, generator=torch.Generator().manual_seed(index)
+        )
         first = next(iter(inner))
         return random.random(), np.random.rand(), first[1].sum()
 
 
-KINDS: dict[str, Callable[[], Any]] = {"three": ThreeGenerators, "arrays": Arrays, "shards": Shards}
+KINDS: dict[str, Callable[[], Any]] = {
+    "three": functools.partial(ThreeGenerators, NUM_SAMPLES),
+    "arrays": functools.partial(Arrays, NUM_SAMPLES),
+    "shards": Shards,
+}
 
 
 def batches_of(kind: Any, name: str, num_workers: int, seed: int, **arguments: Any) -> list[Any]:
@@ -155,7 +153,7 @@ class _Actor(threading.Thread):
             assert in_fork(_draws_of_a_child) == (random.Random(3).random(), np.random.RandomState(3).rand())
 
     def _nest(self) -> None:
-        list(Threads(Nested(), num_workers=1))
+        list(Threads(Nested(4), num_workers=1))
 
 
 def assert_case(seed: int) -> None:

@@ -16,10 +16,6 @@ from numbered import Numbered
 NUM_EPOCHS = 3
 
 
-def _nothing(_epoch: int) -> None:
-    pass
-
-
 @dataclass
 class Setting:
     """The parts of a program.
@@ -27,14 +23,10 @@ class Setting:
     Attributes:
         dataset: The loader's data set.
         arguments: The loader's arguments; `batch_size` is 4 unless given.
-        before_epoch: Called with the epoch's number before its iter(), as `dataset.set_epoch` is.
-        after_epoch: Returns what the program sees of its own objects after the epoch.
     """
 
     dataset: Any
     arguments: dict[str, Any] = field(default_factory=dict)
-    before_epoch: Callable[[int], Any] = _nothing
-    after_epoch: Callable[[], Any] = tuple
 
 
 # Makes everything anew: a Setting, or a data set alone.
@@ -86,11 +78,7 @@ def run(kind: Callable[..., Any], program: Program, **arguments: Any) -> dict[st
     made = program()
     setting = made if isinstance(made, Setting) else Setting(made)
     loader = kind(setting.dataset, **{"batch_size": 4, **setting.arguments, **arguments})
-    seen: dict[str, Any] = {}
-    for epoch in range(NUM_EPOCHS):
-        setting.before_epoch(epoch)
-        seen[f"batches of epoch {epoch}"] = batches(loader)
-        seen[f"the program's objects after epoch {epoch}"] = flat(setting.after_epoch())
+    seen = {f"batches of epoch {epoch}": batches(loader) for epoch in range(NUM_EPOCHS)}
     return seen | {f"the program's state of {name}": state for name, state in states().items()}
 
 
