@@ -54,6 +54,15 @@ def test_what_the_dataset_keeps_stays_with_threads() -> None:
     assert asked == list(range(6))
 
 
+def test_what_the_dataset_and_collate_fn_share_is_one_object_in_a_worker() -> None:
+    def run(kind: Any) -> Any:
+        dataset = Remembering()
+        collate_fn = lambda samples: (samples, len(dataset.asked))  # noqa: E731
+        return list(kind(dataset, batch_size=2, num_workers=2, collate_fn=collate_fn))
+
+    assert assert_same(run) == [([0, 1], 2), ([2, 3], 2), ([4, 5], 4)]
+
+
 class Epochs(Numbered):
     epoch = -1
 
