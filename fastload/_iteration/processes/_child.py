@@ -277,7 +277,7 @@ class _Process:
             return
         where = f"in DataLoader worker process {self._number}"
         if task.failure is not None:
-            packed = packed_failure(task.failure)
+            packed = packed_failure(task.failure, self._memory)
         elif task.is_end_of_stream:
             packed = None
         else:
