@@ -264,6 +264,13 @@ def test_a_long_answer_does_not_wait_for_the_next_sample(index: int) -> None:
     assert len(next(iterator)) == 200
 
 
+def test_a_worker_is_seeded_if_another_thread_seeds_at_its_fork() -> None:
+    """torch's worker waits for ever for the locks that it inherits."""
+    with torch.cuda._initialization_lock, torch.mtia._initialization_lock, torch.xpu._initialization_lock:
+        iterator = iter(Processes(range(4), 4, num_workers=1, timeout=20))
+    assert next(iterator).tolist() == [0, 1, 2, 3]
+
+
 # ---- states ----------------------------------------------------------------------------------------------------------
 
 
