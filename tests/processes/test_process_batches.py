@@ -240,6 +240,37 @@ def test_large_requests_and_answers_wait_for_nothing() -> None:
     assert [(number, len(data)) for number, data in loader] == [(50_000, 5_000_000)] * 6
 
 
+class QuickThenSlow(Numbered):
+    """A sample of many small tensors, or an error with a long text; the next sample takes seconds."""
+
+    def __getitem__(self, index: int) -> Any:
+        if index == 2:
+            time.sleep(3.0)
+        if index == 1:
+            raise ValueError("long" * 500_000)
+        return [torch.full((4_000,), float(number)) for number in range(200)]
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_long_answer_does_not_wait_for_the_next_sample(index: int) -> None:
+    iterator = iter(Processes(QuickThenSlow(), sampler=[index, 2], batch_size=None, num_workers=1))
+    begin = time.monotonic()
+    if index == 1:
+        with pytest.raises(ValueError, match="longlong"):
+            next(iterator)
+    else:
+        assert [float(tensor[-1]) for tensor in next(iterator)] == [float(number) for number in range(200)]
+    assert time.monotonic() - begin < 2.0
+    assert len(next(iterator)) == 200
+
+
+def test_a_worker_is_seeded_if_another_thread_seeds_at_its_fork() -> None:
+    """torch's worker waits for ever for the locks that it inherits."""
+    with torch.cuda._initialization_lock, torch.mtia._initialization_lock, torch.xpu._initialization_lock:
+        iterator = iter(Processes(range(4), 4, num_workers=1, timeout=20))
+    assert next(iterator).tolist() == [0, 1, 2, 3]
+
+
 # ---- states ----------------------------------------------------------------------------------------------------------
 
 

@@ -139,17 +139,13 @@ class SlotMemory(WorkerMemory):
 
 
 def storage_of(
-    part: bytes | SlotSpan, number: int, arena: SharedArena, memory: CollateMemory, pinning: Pinning | None
+    part: SlotSpan, number: int, arena: SharedArena, memory: CollateMemory, pinning: Pinning | None
 ) -> torch.UntypedStorage:
     """Returns part `number` of a batch in memory of its own.
 
     If the batch is pinned, a span of one tensor comes into page-locked memory, so that pin_memory() copies nothing.
     torch gives tensors that share memory a copy each.
     """
-    if isinstance(part, bytes):
-        if not part:
-            return torch.UntypedStorage(0)  # type: ignore[no-untyped-call]
-        return torch.frombuffer(bytearray(part), dtype=torch.uint8).untyped_storage()
     if pinning is not None and part.is_of_one:
         storage = pinning.memory.empty(part.nbytes, dtype=torch.uint8).untyped_storage()
     else:
@@ -157,3 +153,11 @@ def storage_of(
     assert arena.arena is not None, "a part lies in it"
     arena.arena.copy_out(part.slot, part.offset, storage.data_ptr(), part.nbytes)
     return storage
+
+
+def storage_of_bytes(part: Any) -> torch.UntypedStorage:
+    """Returns a copy of the bytes of a part."""
+    copy = bytearray(part)
+    if not copy:
+        return torch.UntypedStorage(0)  # type: ignore[no-untyped-call]
+    return torch.frombuffer(copy, dtype=torch.uint8).untyped_storage()

@@ -166,6 +166,7 @@ def run_worker(
     signal.pthread_sigmask(signal.SIG_UNBLOCK, blocked)
     torch.multiprocessing._set_thread_name("pt_data_worker")
     torch.set_num_threads(1)
+    _free_seeding_locks()
     _keep_freed_memory()
     _go_before_the_parent()
     _worker_process.become_worker()
@@ -177,6 +178,14 @@ def run_worker(
         process.say_last_words(error)
         if not isinstance(error, KeyboardInterrupt):  # torch's workers end without a word, too
             raise
+
+
+def _free_seeding_locks() -> None:
+    """Frees the locks of torch.manual_seed(), which another thread of the parent may have held at the fork."""
+    for device in (torch.cuda, torch.mtia, torch.xpu):
+        lock = getattr(device, "_initialization_lock", None)
+        if lock is not None:
+            lock._at_fork_reinit()
 
 
 def _keep_freed_memory() -> None:
@@ -277,7 +286,7 @@ class _Process:
             return
         where = f"in DataLoader worker process {self._number}"
         if task.failure is not None:
-            packed = packed_failure(task.failure)
+            packed = packed_failure(task.failure, self._memory)
         elif task.is_end_of_stream:
             packed = None
         else:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fastload._decode_cache._worker_cache import CacheReport
 from fastload._delivery._hand_over import Pinning
-from fastload._iteration.processes._arenas import SharedArena, SlotMemory, SlotSpan, storage_of
-from fastload._iteration.processes._packing import Part, pack, unpack
+from fastload._iteration.processes._arenas import SharedArena, SlotMemory, SlotSpan, storage_of, storage_of_bytes
+from fastload._iteration.processes._packing import Packed, Part, bytes_of, pack, unpack
 from fastload._iteration.processes._snapshots import SnapshotMessage, StateErrorParts
 from fastload._process._forked_cuda import is_of_forked_cuda
 from fastload._quarantine._failure import Account
@@ -18,21 +19,33 @@ from fastload._workers._collate_memory import CollateMemory
 from fastload._workers._worker_error import WorkerFailure, worded
 
 
+class DataSpan(NamedTuple):
+    """A part of a batch that is sent with its pickle.
+
+    Attributes:
+        offset: The position of its first byte.
+        nbytes: Its size.
+    """
+
+    offset: int
+    nbytes: int
+
+
 class Payload(NamedTuple):
     """A batch, or the error that came instead, as it is sent.
 
     Attributes:
         is_error: Whether it is an error.
-        data: The pickle.
+        data: The pickle, and the parts that are sent with it.
         begins: The position of each part's first byte in its storage.
-        parts: The bytes of each part, or its span in the worker's arena.
+        parts: Each part's span in the data, or in the worker's arena.
         is_of_forked_cuda: Whether the error is torch's about CUDA in a forked process.
     """
 
     is_error: bool
-    data: bytes | SlotSpan
+    data: bytearray | SlotSpan
     begins: list[int]
-    parts: list[bytes | SlotSpan]
+    parts: list[DataSpan | SlotSpan]
     is_of_forked_cuda: bool = False
 
     @property
@@ -107,25 +120,35 @@ def packed_batch(batch: Any, where: str, memory: SlotMemory) -> Payload:
             f'({type(error).__name__}: {error}). Return what can be pickled, or pass workers="threads"'
         )
         note.__cause__ = error
-        return packed_failure(WorkerFailure.of(note, where))
-    data = np.frombuffer(packed.data, np.uint8)
-    pickled = Part(data.ctypes.data, data.nbytes, data)
-    return Payload(False, _sent(pickled, memory), packed.begins, [_sent(part, memory) for part in packed.parts])
+        return packed_failure(WorkerFailure.of(note, where), memory)
+    return _with_data_in_slot(_payload(packed, memory.placed, is_error=False), memory)
 
 
-def _sent(part: Part, memory: SlotMemory) -> bytes | SlotSpan:
-    if (span := memory.placed(part)) is not None:
-        return span
-    return ctypes.string_at(part.address, part.nbytes)
+def _payload(packed: Packed, place: Callable[[Part], SlotSpan | None], *, is_error: bool) -> Payload:
+    """Returns a payload with its data in the message. `place` brings a part into the arena, or returns None."""
+    data, parts = bytearray(packed.data), list[DataSpan | SlotSpan]()
+    for part in packed.parts:
+        span = place(part)
+        parts.append(DataSpan(len(data), part.nbytes) if span is None else span)
+        if span is None:
+            data += ctypes.string_at(part.address, part.nbytes)
+    return Payload(is_error, data, packed.begins, parts)
 
 
-def packed_failure(failure: WorkerFailure) -> Payload:
+def _with_data_in_slot(payload: Payload, memory: SlotMemory) -> Payload:
+    """Returns the payload as a short message: the rest of a long one waits until the worker's next sample is made."""
+    assert isinstance(payload.data, bytearray), "it is in the message until now"
+    data = np.frombuffer(payload.data, np.uint8)
+    span = memory.placed(Part(data.ctypes.data, data.nbytes, data))
+    return payload if span is None else payload._replace(data=span)
+
+
+def packed_failure(failure: WorkerFailure, memory: SlotMemory) -> Payload:
     """Returns an error as it is sent: torch's words, and the error and its attributes as far as they can be pickled."""
-    if not is_of_forked_cuda(failure.error):
-        return _packed(failure)
-    if failure.words is not None:
+    is_of_cuda = is_of_forked_cuda(failure.error)
+    if is_of_cuda and failure.words is not None:
         failure.words.exc_msg += 'Threads of this process can use CUDA: pass workers="threads"'
-    return _packed(failure)._replace(is_of_forked_cuda=True)
+    return _with_data_in_slot(_packed(failure)._replace(is_of_forked_cuda=is_of_cuda), memory)
 
 
 def _packed(failure: WorkerFailure) -> Payload:
@@ -150,8 +173,7 @@ def _tried(parts: list[Any]) -> Payload | None:
             unpack(packed.data, (), ())  # some exceptions can be pickled and not unpickled
     except Exception:  # noqa: BLE001 - any code of the user's
         return None
-    sent = [ctypes.string_at(part.address, part.nbytes) for part in packed.parts]
-    return Payload(True, packed.data, packed.begins, [*sent])
+    return _payload(packed, lambda part: None, is_error=True)
 
 
 def opened(payload: Payload, arena: SharedArena, memory: CollateMemory, pinning: Pinning | None) -> Any:
@@ -159,10 +181,16 @@ def opened(payload: Payload, arena: SharedArena, memory: CollateMemory, pinning:
 
     The copies lie in `memory`, or for `pinning` in page-locked memory.
     """
-    storages = [storage_of(part, number, arena, memory, pinning) for number, part in enumerate(payload.parts)]
-    data = payload.data
-    pickled = data if isinstance(data, bytes) else storage_of(data, len(storages), arena, memory, None)
-    value = unpack(pickled, payload.begins, storages)
+    data: Any = payload.data
+    if isinstance(data, SlotSpan):
+        data = bytes_of(storage_of(data, len(payload.parts), arena, memory, None))
+    storages = [
+        storage_of(part, number, arena, memory, pinning)
+        if isinstance(part, SlotSpan)
+        else storage_of_bytes(memoryview(data)[part.offset : part.offset + part.nbytes])
+        for number, part in enumerate(payload.parts)
+    ]
+    value = unpack(data, payload.begins, storages)
     if not payload.is_error:
         return value
     raise value.pop() if len(value) == 1 else worded(*value)

@@ -95,17 +95,21 @@ def pack(value: Any) -> Packed:
     return packed
 
 
-def unpack(data: bytes | torch.UntypedStorage, begins: Sequence[int], memory: Sequence[torch.UntypedStorage]) -> Any:
-    """Returns the value of a pickle; its tensors keep `memory`, one storage a part. `begins` is Packed.begins."""
+def unpack(data: Any, begins: Sequence[int], memory: Sequence[torch.UntypedStorage]) -> Any:
+    """Returns the value of the pickle that `data` begins with. Its tensors keep `memory`, one storage a part.
+
+    `begins` is Packed.begins.
+    """
     outer = _this_thread.parts
     _this_thread.parts = begins, memory
     try:
-        return pickle.loads(data if isinstance(data, bytes) else _bytes_of(data))
+        return pickle.loads(data)
     finally:
         _this_thread.parts = outer
 
 
-def _bytes_of(storage: torch.UntypedStorage) -> Any:
+def bytes_of(storage: torch.UntypedStorage) -> Any:
+    """Returns the bytes of a storage, as an array."""
     return torch.empty(0, dtype=torch.uint8).set_(storage).numpy()
 
 
