@@ -240,12 +240,16 @@ def test_large_requests_and_answers_wait_for_nothing() -> None:
     assert [(number, len(data)) for number, data in loader] == [(50_000, 5_000_000)] * 6
 
 
-class QuickThenSlow(Numbered):
-    """A sample of many small tensors, or an error with a long text; the next sample takes seconds."""
+class QuickThenHeld(Numbered):
+    """A sample of many small tensors, or an error with a long text; sample 2 comes when it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_come = multiprocessing.Event()
 
     def __getitem__(self, index: int) -> Any:
         if index == 2:
-            time.sleep(3.0)
+            assert self.may_come.wait(30)
         if index == 1:
             raise ValueError("long" * 500_000)
         return [torch.full((4_000,), float(number)) for number in range(200)]
@@ -253,14 +257,14 @@ class QuickThenSlow(Numbered):
 
 @pytest.mark.parametrize("index", [0, 1])
 def test_a_long_answer_does_not_wait_for_the_next_sample(index: int) -> None:
-    iterator = iter(Processes(QuickThenSlow(), sampler=[index, 2], batch_size=None, num_workers=1))
-    begin = time.monotonic()
+    dataset = QuickThenHeld()
+    iterator = iter(Processes(dataset, sampler=[index, 2], batch_size=None, num_workers=1))
     if index == 1:
         with pytest.raises(ValueError, match="longlong"):
             next(iterator)
     else:
         assert [float(tensor[-1]) for tensor in next(iterator)] == [float(number) for number in range(200)]
-    assert time.monotonic() - begin < 2.0
+    dataset.may_come.set()
     assert len(next(iterator)) == 200
 
 
