@@ -234,7 +234,7 @@ def _global_hook(_: Any, patch: Patch) -> None:
     patch.setitem(hooks, 10**9, lambda module, given, result: result)  # type: ignore[index]
 
 
-# What makes the pipeline, and what changes it after its first use.
+# The function that makes the pipeline, and a change to it after its first use.
 CHANGES: dict[str, tuple[Callable[[], Any], Callable[[Any, Patch], Any]]] = {
     "attribute": (_training, lambda p, _: setattr(p.transforms[0], "size", (8, 8))),
     "list attribute": (_training, lambda p, _: p.transforms[3].mean.__setitem__(0, 0.1)),
