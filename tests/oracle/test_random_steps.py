@@ -24,10 +24,8 @@ from native_steps import (
     noise,
     recorded_op,
     run_steps,
-    state_after,
-    tensor_bytes,
 )
-from recipes import MEAN, STD, apply_steps, erase_boxes
+from recipes import apply_steps
 from torchvision.transforms import InterpolationMode, autoaugment, v2
 from torchvision.transforms import transforms as v1
 
@@ -103,49 +101,6 @@ def test_a_crop_larger_than_the_image_is_refused_by_both(version: str) -> None:
         crop(noise(30, 19))
     with pytest.raises(ValueError, match="a random crop is larger than the image"):
         run_steps([lowered_step(crop)], noise(30, 19))
-
-
-# Random erasing: on the finished elements.
-
-
-TAILS: dict[str, list[Any]] = {
-    "uint8": [v1.PILToTensor()],
-    "float32 normalized": [v1.ToTensor(), v1.Normalize(MEAN, STD)],
-    "float16": [v1.PILToTensor(), v1.ConvertImageDtype(torch.float16)],
-    "float64": [v1.PILToTensor(), v1.ConvertImageDtype(torch.float64)],
-}
-
-
-@both_versions
-@pytest.mark.parametrize("tail_name", TAILS)
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"p": 1.0},
-        {"p": 0.25, "value": (0.4, 7, 200)},
-        {"p": 1.0, "scale": (0.5, 1.0), "ratio": (0.1, 9.0), "value": 3},  # many attempts, some in vain
-        {"p": 1.0, "scale": (0.0, 0.0)},  # an empty box
-    ],
-)
-def test_random_erasing_equals_torchvision(version: str, tail_name: str, arguments: dict[str, Any]) -> None:
-    module = VERSIONS[version]
-    tail = v1.Compose(TAILS[tail_name])
-    erasing = module.RandomErasing(**arguments)
-    pipeline = v1.Compose([module.RandomHorizontalFlip(), tail, erasing])
-    for channels_last in (False, True):
-        plan = plan_of(pipeline, channels_last=channels_last)
-        for size in [(40, 40), (57, 33), (3, 2)]:
-            image = noise(*size)
-            for seed in range(40):
-                torch.manual_seed(seed)
-                expected = pipeline(image)
-                draws = native_draws(seed)
-                result = apply(plan, np.asarray(image), draws)
-                ordered = expected.permute(1, 2, 0) if channels_last else expected
-                assert result == tensor_bytes(ordered), (size, seed)
-                assert state_after(draws, seed) == torch.get_rng_state().numpy().tobytes(), (size, seed)
-                reported = plan.resolve(native_draws(seed), *size)
-                assert torch.equal(erase_boxes(tail(apply_steps(image, reported)), reported), expected)
 
 
 # Whole recipes, and reports of them.

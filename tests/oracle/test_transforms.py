@@ -11,7 +11,7 @@ import PIL
 import pytest
 import torch
 from lowered_transforms import plan_of
-from native_steps import RAMP, Step, apply, layout_of, noise, random_resized_crop, tensor_bytes
+from native_steps import RAMP, Step, apply, noise, random_resized_crop, tensor_bytes
 from philox import philox
 from PIL import Image
 from recipes import apply_steps
@@ -127,7 +127,7 @@ def test_every_value_equals_torchs_for_means_and_deviations_drawn_at_random() ->
         decimals = 2 + case % 6
         mean, std = rng.uniform(0.0, 0.9, 3).round(decimals), rng.uniform(0.05, 1.0, 3).round(decimals)
         tail = tv.Compose([tv.ToTensor(), tv.Normalize(mean.tolist(), std.tolist())])
-        plan = plan_of(tv.CenterCrop((1, 256)), **layout_of(tail), channels_last=False)
+        plan = plan_of(tv.Compose([tv.CenterCrop((1, 256)), tail]), channels_last=False)
         assert run_native(plan, RAMP) == tensor_bytes(tail(RAMP)), (mean, std)
 
 
