@@ -149,38 +149,6 @@ TEST_CASE(coefficient_record_of_another_key_or_salt_is_refused) {
     CHECK(reader->open(&bytes, record_key(), kSalt, limits).code == StatusCode::kLimitExceeded);
 }
 
-TEST_CASE(coefficient_record_with_right_sums_of_any_bytes_is_the_same_to_all_kernels) {
-    const Bytes whole = record_of(**runnable_kernel_tables().begin(), kFile);
-    std::vector<std::unique_ptr<RecordDecoder>> decoders;
-    for (const KernelTable* kernels : runnable_kernel_tables()) {
-        for (const jpeg::ReadPart part : kParts) decoders.push_back(std::make_unique<RecordDecoder>(*kernels, part));
-    }
-    std::mt19937 random(2);
-    int taken = 0;
-    int refused = 0;
-    for (int i = 0; i < 600; ++i) {
-        Bytes record = whole;
-        // Changes mostly the table and the blocks: a change of the size makes it another image.
-        const std::size_t first = random() % 8 == 0 ? 64 : sizeof(jpeg::CoefficientHead);
-        for (std::uint32_t n = random() % 8; n < 8; ++n) {
-            record[first + random() % (record.size() - first)] = static_cast<std::uint8_t>(random());
-        }
-        if (!put_sums_right(&record)) continue;
-        const Region region = any_region(kSize, random);
-        StripImageView expected;
-        const Status status = decoders[0]->decode(record, region, &expected);
-        CHECK(status.is_ok() || is_for_fallback(status.code));
-        (status.is_ok() ? taken : refused) += 1;
-        for (std::size_t other = 1; other < decoders.size(); ++other) {
-            StripImageView view;
-            CHECK(decoders[other]->decode(record, region, &view).code == status.code);
-            if (status.is_ok()) CHECK(is_same_view(view, expected));
-        }
-    }
-    CHECK(taken > 100);
-    CHECK(refused > 20);
-}
-
 TEST_CASE(coefficient_writer_survives_every_failed_allocation) {
     const KernelTable& kernels = **runnable_kernel_tables().begin();
     for (std::int64_t n = 1;; ++n) {

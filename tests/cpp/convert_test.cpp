@@ -48,26 +48,6 @@ std::vector<T> expected_elements(const StripImageView& source, const ConvertJob&
     return result;
 }
 
-// Rows without a byte after the last one.
-class RowImage {
-  public:
-    explicit RowImage(const StripImageView& source) : width_(source.width), height_(source.height) {
-        for (int plane = 0; plane < 3; ++plane) planes_[plane] = testing::pixels_of(source, plane);
-    }
-
-    PlanarImageView view() {
-        return {{planes_[0].data(), planes_[1].data(), planes_[2].data()},
-                static_cast<std::size_t>(width_),
-                width_,
-                height_};
-    }
-
-  private:
-    std::int32_t width_;
-    std::int32_t height_;
-    std::vector<std::uint8_t> planes_[3];
-};
-
 // Bit by bit: floats compare equal with different zeros.
 template <typename T>
 bool is_same(const std::vector<T>& a, const std::vector<T>& b) {
@@ -81,7 +61,7 @@ void check_convert(const StripImageView& source, ConvertJob job, const std::vect
     job.table = table.empty() ? nullptr : table.data();
     job.normalizations = normalizations;
     const std::vector<T> expected = expected_elements(source, job, table);
-    RowImage rows(source);
+    TightImage rows(source);
     for_each_kernel_table([&](const KernelTable& kernels) {
         std::vector<T> from_strips(expected.size(), static_cast<T>(0x5A));
         kernels.convert_strips(source, job, from_strips.data());

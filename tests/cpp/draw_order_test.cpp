@@ -232,11 +232,6 @@ void check_equals_torch(const Script& script, std::size_t num_threads, unsigned 
 
 }  // namespace
 
-TEST_CASE(draws_equal_one_threads_for_any_order_of_sizes) {
-    const Script script{{Fate::kNative}};
-    for (const std::size_t num_threads : {1U, 2U, 5U}) check_equals_torch(script, num_threads, 11);
-}
-
 TEST_CASE(draws_equal_one_threads_if_some_samples_go_to_the_reference_decoder) {
     const Script script{{Fate::kNative, Fate::kFallbackAtHeader, Fate::kNative, Fate::kFallbackInBody, Fate::kNative}};
     for (const std::size_t num_threads : {1U, 2U, 5U}) check_equals_torch(script, num_threads, 12);

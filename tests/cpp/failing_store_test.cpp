@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <optional>
 #include <thread>
 #include <tuple>
 
@@ -183,46 +184,33 @@ TEST_CASE(each_allocation_may_fail_once_and_no_record_is_wrong) {
     }
 }
 
-TEST_CASE(records_not_kept_for_lack_of_memory_are_kept_in_the_next_epoch) {
-    const RecordFolder folder;
-    RunningStore store(folder);
-    std::uint64_t number = 0;
-    while (store->counters().write_error == 0) {
-        put(store.get(), ++number, 20);
-        const FailingAllocation failing(1, true);
+TEST_CASE(records_not_kept_for_lack_of_memory_or_descriptors_are_kept_in_the_next_epoch) {
+    for (const int error : {ENOMEM, EMFILE}) {
+        const RecordFolder folder;
+        RunningStore store(folder);
+        rlimit limit;
+        CHECK_EQUAL(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+        const rlimit none = {0, limit.rlim_max};
+        std::uint64_t number = 0;
+        while (store->counters().write_error == 0) {
+            put(store.get(), ++number, 20);
+            if (error == EMFILE) CHECK_EQUAL(::setrlimit(RLIMIT_NOFILE, &none), 0);
+            std::optional<FailingAllocation> failing;
+            if (error == ENOMEM) failing.emplace(1, true);
+            store.flush();
+        }
+        CHECK_EQUAL(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+        store.flush();  // its thread has finished the calls that failed
+        CHECK_EQUAL(store->counters().write_error, error);
+        CHECK(!put(store.get(), ++number, 20));
+        store->begin_epoch();
+        CHECK(put(store.get(), number, 20));
         store.flush();
+        CHECK_EQUAL(store->counters().write_error, 0);
+        store.close();
+        RunningStore next(folder);
+        CHECK(has(*next, number, 20));
     }
-    store.flush();  // its thread has finished the calls that failed
-    CHECK_EQUAL(store->counters().write_error, ENOMEM);
-    CHECK(!put(store.get(), ++number, 20));
-    store->begin_epoch();
-    CHECK(put(store.get(), number, 20));
-    store.flush();
-    CHECK_EQUAL(store->counters().write_error, 0);
-    store.close();
-    RunningStore next(folder);
-    CHECK(has(*next, number, 20));
-}
-
-TEST_CASE(records_not_kept_for_lack_of_descriptors_are_kept_in_the_next_epoch) {
-    const RecordFolder folder;
-    RunningStore store(folder);
-    rlimit limit;
-    CHECK_EQUAL(::getrlimit(RLIMIT_NOFILE, &limit), 0);
-    const rlimit none = {0, limit.rlim_max};
-    CHECK_EQUAL(::setrlimit(RLIMIT_NOFILE, &none), 0);
-    put(store.get(), 1, 20);
-    store.flush();
-    CHECK_EQUAL(::setrlimit(RLIMIT_NOFILE, &limit), 0);
-    CHECK_EQUAL(store->counters().write_error, EMFILE);
-    CHECK(!put(store.get(), 2, 20));
-    store->begin_epoch();
-    CHECK(put(store.get(), 2, 20));
-    store.flush();
-    CHECK_EQUAL(store->counters().write_error, 0);
-    store.close();
-    RunningStore next(folder);
-    CHECK(has(*next, 2, 20));
 }
 
 TEST_CASE(records_that_could_not_be_published_are_not_looked_for) {

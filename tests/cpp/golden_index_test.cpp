@@ -54,15 +54,4 @@ TEST_CASE(index_of_a_file_is_the_one_its_revision_names) {
              {testing::kRowsIndexOfRevision2, sizeof testing::kRowsIndexOfRevision2});
 }
 
-TEST_CASE(index_of_another_revision_is_not_read) {
-    ImageInfo info;
-    jpeg::ScanShape shape;
-    const auto decoder = std::make_unique<JpegDecoder>(*select_kernel_table(), DecodeLimits{});
-    CHECK(decoder->read_header(kFile, &info).is_ok() && decoder->scan_shape(&shape));
-    EntropyIndex index;
-    CHECK(!index.unpack(shape, {testing::kDenseIndexOfRevision1, sizeof testing::kDenseIndexOfRevision1}));
-    CHECK(!index.unpack(shape, {testing::kRowsIndexOfRevision1, sizeof testing::kRowsIndexOfRevision1}));
-    CHECK(index.unpack(shape, {testing::kDenseIndexOfRevision2, sizeof testing::kDenseIndexOfRevision2}));
-}
-
 }  // namespace fastload

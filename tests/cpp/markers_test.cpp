@@ -160,33 +160,19 @@ TEST_CASE(markers_refuse_application_segments_that_pillow_stumbles_over) {
     CHECK(!is_taken(0xE2, "ICC_PROFILE\0\1", 13));
     CHECK(is_taken(0xE2, "ICC_PROFILE\0\1\1", 14));
     CHECK(!is_taken(0xE2, "MPF\0", 4));
-    CHECK(is_taken(0xED,
-                   "Photoshop 3.0\0"
-                   "8BIM\4",
-                   19));
-    CHECK(!is_taken(0xED,
-                    "Photoshop 3.0\0"
-                    "8BIM\4\4",
-                    20));
-    CHECK(is_taken(0xED,
-                   "Photoshop 3.0\0"
-                   "8BIM\4\4\0\0\0\0\0\0",
-                   26));
-    CHECK(is_taken(0xED,
-                   "Photoshop 3.0\0"
-                   "8BIM\4\4\0\0\0\0\0\1x\0"
-                   "8BIX",
-                   32));
-    CHECK(!is_taken(0xED,
-                    "Photoshop 3.0\0"
-                    "8BIM\4\4\0\0\0\0\0\1x\0"
-                    "8BIM\1\1",
-                    34));
-    CHECK(is_taken(0xED,
-                   "Photoshop 3.0\0"
-                   "8BIM\4\4\0\0\xFF\xFF\xFF\xFF"
-                   "8BIM\1\1",
-                   32));
+    const auto is_photoshop_taken = [&](const std::string& blocks) {
+        const std::string all = std::string("Photoshop 3.0\0", 14) + blocks;
+        return is_taken(0xED, all.data(), all.size());
+    };
+    const auto block = [](const char* characters, std::size_t count) {
+        return "8BIM\4" + std::string(characters, count);
+    };
+    CHECK(is_photoshop_taken("8BIM\4"));
+    CHECK(!is_photoshop_taken("8BIM\4\4"));
+    CHECK(is_photoshop_taken(block("\4\0\0\0\0\0\0", 7)));
+    CHECK(is_photoshop_taken(block("\4\0\0\0\0\0\1x\0", 9) + "8BIX"));
+    CHECK(!is_photoshop_taken(block("\4\0\0\0\0\0\1x\0", 9) + "8BIM\1\1"));
+    CHECK(is_photoshop_taken(block("\4\0\0\xFF\xFF\xFF\xFF", 7) + "8BIM\1\1"));
 }
 
 TEST_CASE(markers_refuse_exif_data_that_pillow_would_warn_about) {

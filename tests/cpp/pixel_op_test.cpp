@@ -9,40 +9,12 @@
 #include "image/steps/sharpness.h"
 #include "image/steps/transpositions.h"
 #include "kernel_variants.h"
+#include "test_images.h"
 
 namespace fastload {
 namespace {
 
-// Rows without a byte between or after them, so that the address sanitizer detects every other access.
-class TightImage {
-  public:
-    TightImage(std::int32_t width, std::int32_t height, std::uint32_t seed = 0) : width_(width), height_(height) {
-        std::mt19937 random(seed);
-        for (auto& plane : planes_) {
-            plane.resize(static_cast<std::size_t>(width) * static_cast<std::size_t>(height));
-            for (std::uint8_t& value : plane) value = static_cast<std::uint8_t>(seed == 0 ? 0 : random());
-        }
-    }
-    PlanarImageView view() {
-        return {{planes_[0].data(), planes_[1].data(), planes_[2].data()},
-                static_cast<std::size_t>(width_),
-                width_,
-                height_};
-    }
-    ImageSize size() const { return {width_, height_}; }
-    std::uint8_t at(std::size_t plane, std::int32_t x, std::int32_t y) const {
-        return planes_[plane][static_cast<std::size_t>(y * width_ + x)];
-    }
-    bool operator==(const TightImage& other) const {
-        return width_ == other.width_ && height_ == other.height_ &&
-               std::equal(std::begin(planes_), std::end(planes_), std::begin(other.planes_));
-    }
-
-  private:
-    std::int32_t width_;
-    std::int32_t height_;
-    std::vector<std::uint8_t> planes_[3];
-};
+using testing::TightImage;
 
 bool is_in_place(const PixelOp& op) { return dynamic_cast<const InPlaceOp*>(&op) != nullptr; }
 

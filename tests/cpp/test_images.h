@@ -1,8 +1,10 @@
 // Pixels for the kernel and transform tests: random images in column strips of exactly the promised size.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <random>
 #include <vector>
 
@@ -68,6 +70,40 @@ inline std::vector<std::uint8_t> pixels_of(const StripImageView& view) {
     }
     return pixels;
 }
+
+// Rows without a byte between or after them, so that the address sanitizer detects every other access.
+class TightImage {
+  public:
+    TightImage(std::int32_t width, std::int32_t height, std::uint32_t seed = 0) : width_(width), height_(height) {
+        std::mt19937 random(seed);
+        for (auto& plane : planes_) {
+            plane.resize(static_cast<std::size_t>(width) * static_cast<std::size_t>(height));
+            for (std::uint8_t& value : plane) value = static_cast<std::uint8_t>(seed == 0 ? 0 : random());
+        }
+    }
+    explicit TightImage(const StripImageView& source) : width_(source.width), height_(source.height) {
+        for (int plane = 0; plane < 3; ++plane) planes_[plane] = pixels_of(source, plane);
+    }
+    PlanarImageView view() {
+        return {{planes_[0].data(), planes_[1].data(), planes_[2].data()},
+                static_cast<std::size_t>(width_),
+                width_,
+                height_};
+    }
+    ImageSize size() const { return {width_, height_}; }
+    std::uint8_t at(std::size_t plane, std::int32_t x, std::int32_t y) const {
+        return planes_[plane][static_cast<std::size_t>(y * width_ + x)];
+    }
+    bool operator==(const TightImage& other) const {
+        return width_ == other.width_ && height_ == other.height_ &&
+               std::equal(std::begin(planes_), std::end(planes_), std::begin(other.planes_));
+    }
+
+  private:
+    std::int32_t width_;
+    std::int32_t height_;
+    std::vector<std::uint8_t> planes_[3];
+};
 
 // The results of torchvision's ToTensor and Normalize for every value.
 inline std::vector<float> normalized_table(const float (&means)[3], const float (&stds)[3]) {

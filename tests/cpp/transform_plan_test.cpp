@@ -160,26 +160,6 @@ TEST_CASE(plan_refuses_arguments_with_a_sentence) {
                    "element_size must be 1 where there is no table, got 4");
 }
 
-// Expected values from torchvision 0.28's _compute_resized_output_size.
-TEST_CASE(resized_shorter_side_truncates_the_longer_one) {
-    const struct {
-        ImageSize image;
-        std::int32_t size;
-        std::optional<std::int32_t> max_size;
-        std::int64_t width, height;
-    } cases[] = {{{500, 375}, 256, std::nullopt, 341, 256},
-                 {{375, 500}, 256, std::nullopt, 256, 341},
-                 {{7, 7}, 3, std::nullopt, 3, 3},
-                 {{500, 375}, 256, 300, 300, 225},
-                 {{500, 375}, 256, 341, 341, 256},
-                 {{1000, 10}, 5, 8, 8, 0},
-                 {{65535, 1}, 65535, std::nullopt, std::int64_t{65535} * 65535, 65535}};
-    for (const auto& one : cases) {
-        const std::optional<LongSize> size = shorter_side(one.size, one.max_size).step->size_after(one.image);
-        CHECK(size && size->width == one.width && size->height == one.height);
-    }
-}
-
 // No seed that a test could try draws exactly a half.
 TEST_CASE(draws_at_a_threshold_count_as_in_torchvision) {
     constexpr std::uint32_t kHalf = 1U << 23;  // of 24 bits

@@ -83,33 +83,23 @@ void check_h2v1(const KernelTable& kernels, const Strip& strip) {
     CHECK(out.has_kept_its_guards());
 }
 
-void check_h1v2(const KernelTable& kernels, const Strips& strips, std::size_t columns) {
-    Output upper(columns, columns % 5);
-    Output lower(columns, columns % 3);
-    kernels.upsample_h1v2(strips.neighbours(), upper.data(), lower.data(), columns);
-    for (std::size_t x = 0; x < columns; ++x) {
-        const auto column = static_cast<std::ptrdiff_t>(x);
-        for (int y = 0; y < 16; ++y) {
-            const int sum = 3 * strips.at(column, y / 2) + strips.at(column, strips.far_row(y));
-            CHECK_EQUAL((y < 8 ? upper : lower).at(x, y % 8), (sum + (y % 2 == 0 ? 1 : 2)) >> 2);
-        }
-    }
-    CHECK(upper.has_kept_its_guards());
-    CHECK(lower.has_kept_its_guards());
-}
-
-void check_h2v2(const KernelTable& kernels, const Strips& strips, std::size_t columns) {
-    Output upper(2 * columns, columns % 5);
-    Output lower(2 * columns, columns % 3);
-    kernels.upsample_h2v2(strips.neighbours(), upper.data(), lower.data(), columns);
-    for (std::size_t x = 0; x < 2 * columns; ++x) {
-        const auto near = static_cast<std::ptrdiff_t>(x / 2);
+// Two rows for one, and with `is_wide` two columns for one.
+void check_v2(const KernelTable& kernels, const Strips& strips, std::size_t columns, bool is_wide) {
+    const std::size_t wide = is_wide ? 2 : 1;
+    Output upper(wide * columns, columns % 5);
+    Output lower(wide * columns, columns % 3);
+    const auto upsample = is_wide ? kernels.upsample_h2v2 : kernels.upsample_h1v2;
+    upsample(strips.neighbours(), upper.data(), lower.data(), columns);
+    for (std::size_t x = 0; x < wide * columns; ++x) {
+        const auto near = static_cast<std::ptrdiff_t>(x / wide);
         const std::ptrdiff_t far = x % 2 == 0 ? near - 1 : near + 1;
         for (int y = 0; y < 16; ++y) {
             const auto sum = [&](std::ptrdiff_t column) {
                 return 3 * strips.at(column, y / 2) + strips.at(column, strips.far_row(y));
             };
-            CHECK_EQUAL((y < 8 ? upper : lower).at(x, y % 8), (3 * sum(near) + sum(far) + (x % 2 == 0 ? 8 : 7)) >> 4);
+            const int expected = is_wide ? (3 * sum(near) + sum(far) + (x % 2 == 0 ? 8 : 7)) >> 4
+                                         : (sum(near) + (y % 2 == 0 ? 1 : 2)) >> 2;
+            CHECK_EQUAL((y < 8 ? upper : lower).at(x, y % 8), expected);
         }
     }
     CHECK(upper.has_kept_its_guards());
@@ -118,11 +108,14 @@ void check_h2v2(const KernelTable& kernels, const Strips& strips, std::size_t co
 
 }  // namespace
 
-TEST_CASE(upsample_h2v1_weighs_three_to_one) {
+TEST_CASE(upsample_kernels_weigh_three_to_one_in_each_direction) {
     std::mt19937 random(1);
     for (std::size_t columns = 1; columns <= 70; ++columns) {
-        const Strip strip(columns, random);
-        for_each_kernel_table([&strip](const KernelTable& kernels) { check_h2v1(kernels, strip); });
+        const Strips strips(columns, random);
+        for_each_kernel_table([&](const KernelTable& kernels) {
+            check_h2v1(kernels, strips.current);
+            for (const bool is_wide : {false, true}) check_v2(kernels, strips, columns, is_wide);
+        });
     }
 }
 
@@ -137,14 +130,6 @@ TEST_CASE(upsample_h2v1_weighs_every_pair_of_samples) {
     for_each_kernel_table([&strip](const KernelTable& kernels) { check_h2v1(kernels, strip); });
 }
 
-TEST_CASE(upsample_h1v2_weighs_three_to_one) {
-    std::mt19937 random(2);
-    for (std::size_t columns = 1; columns <= 70; ++columns) {
-        const Strips strips(columns, random);
-        for_each_kernel_table([&](const KernelTable& kernels) { check_h1v2(kernels, strips, columns); });
-    }
-}
-
 TEST_CASE(upsample_h1v2_reads_no_neighbour_columns) {
     for_each_kernel_table([](const KernelTable& kernels) {
         for (std::size_t columns = 1; columns <= 20; ++columns) {
@@ -156,14 +141,6 @@ TEST_CASE(upsample_h1v2_reads_no_neighbour_columns) {
             CHECK_EQUAL(lower.at(0, 0), 77);
         }
     });
-}
-
-TEST_CASE(upsample_h2v2_weighs_nine_three_three_one) {
-    std::mt19937 random(3);
-    for (std::size_t columns = 1; columns <= 70; ++columns) {
-        const Strips strips(columns, random);
-        for_each_kernel_table([&](const KernelTable& kernels) { check_h2v2(kernels, strips, columns); });
-    }
 }
 
 }  // namespace fastload

@@ -8,6 +8,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
@@ -129,6 +130,13 @@ class Held:
     def to(self, device: str, non_blocking: bool = False) -> Held:
         assert non_blocking
         return Held(self.images.to(device, non_blocking=True), self.was_pinned, device)
+
+
+@dataclass
+class Box:
+    """A batch of a class that has neither ``to`` nor ``record_stream``, and into which pin_memory() does not look."""
+
+    parts: list[Any]
 
 
 Read = Callable[[], Any]

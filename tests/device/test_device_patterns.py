@@ -9,7 +9,6 @@ import time
 import warnings
 import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import pytest
 import recipes
 import torch
 from devices import (
+    Box,
     DeviceUnderTest,
     Fake,
     Held,
@@ -51,13 +51,6 @@ def test_all_batches_of_an_epoch_may_be_kept(device: DeviceUnderTest, dataset: A
     loader = loader_on(device, dataset, **arguments)
     kept = [batch for _ in range(2) for batch in loader]
     assert_same(expected, read_batches(device, kept))
-
-
-@dataclass
-class Box:
-    """Has neither ``to`` nor ``record_stream``."""
-
-    parts: list[Any]
 
 
 @SOME_WORKERS

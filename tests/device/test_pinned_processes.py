@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import torch
 from both_loaders import Processes
-from devices import DeviceUnderTest, Fake, Held, assert_same, read_all, values
+from devices import Box, DeviceUnderTest, Fake, Held, assert_same, read_all, values
 from fake_cuda import FakeDevice
 from numbered import Numbered
 from torch.utils.data._utils.pin_memory import pin_memory
@@ -24,13 +23,6 @@ class Images(Numbered):
 
     def sample(self, index: int) -> Any:
         return torch.full((SIDE, SIDE), float(index)), index
-
-
-@dataclass
-class Box:
-    """Neither pin_memory() nor torch's walk leads into it."""
-
-    parts: list[torch.Tensor]
 
 
 def images_of(samples: list[Any]) -> torch.Tensor:

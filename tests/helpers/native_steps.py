@@ -79,13 +79,6 @@ def tensor_bytes(tensor: torch.Tensor) -> bytes:
     return bytes(tensor.contiguous().view(torch.uint8).numpy().tobytes())
 
 
-def layout_of(tail: Callable[[Any], torch.Tensor]) -> dict[str, Any]:
-    """Returns element size and table as lowering makes them: the user's own transforms on all values."""
-    values = tail(RAMP)
-    table = None if values.dtype == torch.uint8 else tensor_bytes(values)
-    return {"element_size": values.element_size(), "table": table}
-
-
 def log_of(ratio: Sequence[float]) -> list[float]:
     """Returns the bounds between which torchvision draws logarithms."""
     return torch.log(torch.tensor(ratio)).tolist()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from both_loaders import Threads
-from comparison import needs_deferral
+from comparison import described, needs_deferral
 from image_folders import synthetic_image
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
@@ -78,16 +78,6 @@ def used(monkeypatch: pytest.MonkeyPatch) -> _Used:
     return counts
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        return (value.dtype, tuple(value.shape), value.stride(), value.numpy().tobytes())
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return (type(value), [_plain(item) for item in value])
-    return value
-
-
 def _change(value: Any) -> None:
     """Changes a batch as a training program might."""
     if isinstance(value, torch.Tensor) and value.is_floating_point():
@@ -102,7 +92,7 @@ def _batches(kind: Any, dataset: Any, epochs: int = 2, **options: Any) -> Iterat
     loader = kind(dataset, batch_size=options.pop("batch_size", 4), num_workers=1, persistent_workers=True, **options)
     for _ in range(epochs):
         for batch in loader:
-            yield _plain(batch)
+            yield described(batch)
             _change(batch)
 
 
@@ -258,7 +248,7 @@ def test_samples_by_two_workers_and_in_a_stream(files: list[Path], used: _Used) 
         results = []
         for kind in (DataLoader, Threads):
             torch.manual_seed(1)
-            results.append([_plain(batch) for batch in kind(make(), batch_size=4, **options)])
+            results.append([described(batch) for batch in kind(make(), batch_size=4, **options)])
         assert results[0] == results[1]
     assert used.in_rows > 3
     used.in_rows = 0
@@ -272,7 +262,7 @@ def test_seeded_samples(files: list[Path], used: _Used) -> None:
     def batches(collate_fn: Any) -> list[Any]:
         dataset = Files(files, IN_ROWS["tuple"])
         options: dict[str, Any] = {"rng": "sample", "seed": 3, "num_workers": 1, "shuffle": True}
-        return [_plain(b) for b in Threads(dataset, batch_size=4, collate_fn=collate_fn, **options)]
+        return [described(b) for b in Threads(dataset, batch_size=4, collate_fn=collate_fn, **options)]
 
     expected = batches(lambda samples: default_collate(samples))
     assert used.in_rows == 0

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from comparison import IS_DEFERRING, assert_same_result, is_deferred, native_opener, needs_deferral, outcome
 from image_folders import save_jpeg
-from jpeg_kinds import KINDS, jpeg
+from jpeg_kinds import KINDS
 from PIL import Image, JpegImagePlugin
 
 import fastload
@@ -141,9 +141,7 @@ def test_pillow_is_as_before() -> None:
     opener = Image.OPEN["JPEG"]
     with native_opener():
         fastload.register_opener()
-        exchanged = [vars(owner)[name] for owner, name in names]
-        assert all(new is not old for new, old in zip(exchanged, before, strict=True))
-        assert [(new.__name__, new.__doc__) for new in exchanged] == [(old.__name__, old.__doc__) for old in before]
+        assert all(vars(owner)[name] is not old for (owner, name), old in zip(names, before, strict=True))
     assert [vars(owner)[name] for owner, name in names] == before
     assert Image.OPEN["JPEG"] == opener
     fastload.unregister_opener()
@@ -196,17 +194,6 @@ def test_exchanged_while_active(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     assert opened().crop((0, 0, 3, 3)).size == (3, 3)
     Image.Image.crop = ours.__wrapped__  # type: ignore[attr-defined, method-assign]
-
-
-def test_attributes_taken_over_by_another_image() -> None:
-    expected = opened().convert("RGB")
-    with native_opener():
-        image = opened().convert("RGB")
-        other = Image.Image()
-        vars(other).update(vars(image))
-        del image
-        assert other == expected
-        assert other.getpixel((1, 1)) == expected.getpixel((1, 1))
 
 
 class Lazy(Image.Image):
@@ -295,13 +282,6 @@ def test_an_image_that_crosses_a_fork() -> None:
         assert image.tobytes() == expected
 
 
-def test_ten_thousand_open_images() -> None:
-    data = jpeg(1, 16, 16)
-    with native_opener():
-        images = [Image.open(io.BytesIO(data)).convert("RGB") for _ in range(10_000)]
-        assert {image.tobytes() for image in images} == {Image.open(io.BytesIO(data)).convert("RGB").tobytes()}
-
-
 def test_bombs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 50)
     with native_opener(), pytest.raises(Image.DecompressionBombError):
@@ -331,7 +311,7 @@ def test_interpreter_exit(run_child: Any, tmp_path: Path) -> None:
 
 
 def test_replaced_methods_look_like_pillows() -> None:
-    names = ("load", "convert", "crop", "resize", "transpose", "copy", "tobytes")
+    names = ("load", "convert", "crop", "resize", "transpose", "copy", "tobytes", "filter", "point")
 
     def shown() -> list[Any]:
         methods = [getattr(Image.Image, name) for name in names]
@@ -362,13 +342,6 @@ def test_a_failing_file_is_counted_with_its_reason() -> None:
         "images_native": 0,
         "image_fallback_reasons": {"its file could not be read": 1},
     }
-
-
-def test_images_of_other_formats() -> None:
-    stream = io.BytesIO()
-    Image.new("RGB", (4, 4), (1, 2, 3)).save(stream, "PNG")
-    with native_opener():
-        assert Image.open(stream).convert("RGB").getpixel((0, 0)) == (1, 2, 3)
 
 
 def test_plain_images_cost_little() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import tarfile
 from collections.abc import Callable
@@ -311,45 +310,6 @@ def test_hugging_face(folder: Path) -> None:
         return table.with_transform(RowTransform())
 
     assert_equal_to_torch(make, NUM_IMAGES)
-
-
-def test_lightning(folder: Path, tmp_path: Path) -> None:
-    lightning = pytest.importorskip("lightning")
-
-    class Recording(lightning.LightningModule):  # type: ignore[misc, name-defined]
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = torch.nn.Linear(1, 1)
-            self.seen: list[Any] = []
-
-        def training_step(self, batch: Any, number: int) -> Any:
-            self.seen.append(described(batch))
-            return self.layer(torch.ones(1)).sum()
-
-        def configure_optimizers(self) -> Any:
-            return torch.optim.SGD(self.parameters(), 0.1)
-
-    def train(kind: Any) -> tuple[list[Any], Any]:
-        torch.manual_seed(6)
-        model = Recording()
-        loader = kind(Paths(jpegs(folder), lambda path: training(32)(pillow_image(path))), batch_size=2, num_workers=2)
-        with contextlib.redirect_stderr(io.StringIO()):
-            trainer = lightning.Trainer(
-                accelerator="cpu",
-                max_epochs=1,
-                logger=False,
-                enable_checkpointing=False,
-                enable_progress_bar=False,
-                default_root_dir=tmp_path,
-            )
-            trainer.fit(model, loader)
-        return model.seen, loader
-
-    theirs, _ = train(torch.utils.data.DataLoader)
-    mine, loader = train(fastload.DataLoader)
-    assert mine == theirs
-    assert len(mine) == NUM_IMAGES // 2
-    assert loader.stats().images_native == NUM_IMAGES
 
 
 def load_and_count(path: Path) -> Any:

@@ -56,12 +56,8 @@ def test_padding_wider_than_the_image_equals_torchvision(mode: str) -> None:
 
 
 @every_image
-def test_vertical_flip_equals_torchvision(image: Image.Image) -> None:
+def test_a_vertical_flip_and_no_steps_equal_torchvision(image: Image.Image) -> None:
     assert run_steps([vflip_step()], image) == F.vflip(image).tobytes()
-
-
-@every_image
-def test_no_steps_give_the_image(image: Image.Image) -> None:
     assert run_steps([], image) == image.tobytes()
 
 
@@ -116,11 +112,6 @@ def test_an_engine_refuses_a_plan_of_variable_size() -> None:
 def test_bad_arguments_name_argument_value_and_what_is_allowed(make: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()
-
-
-def test_fills_of_another_length_are_refused() -> None:
-    with pytest.raises(TypeError, match="incompatible constructor arguments"):
-        pad_step((0, 0, 0, 0), fill=(0, 1))
 
 
 def test_steps_are_compared_and_shown_by_their_arguments() -> None:

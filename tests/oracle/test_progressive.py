@@ -276,11 +276,3 @@ def progressive_seeds() -> list[bytes]:
 
 def test_damaged_files_that_are_taken_have_pillows_pixels() -> None:
     check_mutants(progressive_seeds(), seed=20250, count=4000, share=100)
-
-
-def test_no_truncation_is_taken() -> None:
-    pixels = noisy_pixels(np.random.default_rng(2), 24, 20)
-    data = written_by_pillow(pixels, quality=75, progressive=True)
-    assert status_of(data) == "ok"
-    for size in range(len(data)):
-        assert status_of(data[:size]) != "ok"

@@ -24,10 +24,8 @@ from native_steps import (
     noise,
     recorded_op,
     run_steps,
-    state_after,
-    tensor_bytes,
 )
-from recipes import MEAN, STD, apply_steps, erase_boxes
+from recipes import apply_steps
 from torchvision.transforms import InterpolationMode, autoaugment, v2
 from torchvision.transforms import transforms as v1
 
@@ -44,18 +42,6 @@ def check(transform: Any, sizes: Iterable[tuple[int, int]] = SIZES, seeds: int =
     plan = plan_of(transform)
     images = [noise(*size) for size in sizes]
     return {check_drawn(plan, transform, image, seed) for image in images for seed in range(seeds)}
-
-
-# Flips, crops, colours and nesting.
-
-
-@both_versions
-@pytest.mark.parametrize("probability", [0.0, 0.3, 0.5, 1.0])
-def test_flips_and_grayscale_equal_torchvision(version: str, probability: float) -> None:
-    module = VERSIONS[version]
-    names = ("RandomVerticalFlip", "RandomHorizontalFlip", "RandomGrayscale")
-    results = check(module.Compose([getattr(module, name)(probability) for name in names]))
-    assert len(results) == len(SIZES) * (1 if probability in (0, 1) else 8)
 
 
 ROTATIONS: list[dict[str, Any]] = [
@@ -109,116 +95,12 @@ def test_random_crops_equal_torchvision(version: str, size: tuple[int, int], siz
 
 
 @both_versions
-@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "symmetric"])
-def test_random_crops_with_padding_equal_torchvision(version: str, mode: str) -> None:
-    padding: Any = {"fill": (3, 200, 5) if mode == "constant" else (0, 0, 0), "padding_mode": mode}
-    crop = VERSIONS[version].RandomCrop
-    check(crop(32, padding=4, **padding), [(32, 32), (24, 40), (100, 24)])
-    check(crop(32, pad_if_needed=True, **padding), [(32, 32), (30, 31), (10, 40), (40, 5), (3, 3)])
-
-
-@both_versions
 def test_a_crop_larger_than_the_image_is_refused_by_both(version: str) -> None:
     crop = VERSIONS[version].RandomCrop(20)
     with pytest.raises(ValueError, match=r"Required crop size \(20, 20\) is larger than"):
         crop(noise(30, 19))
     with pytest.raises(ValueError, match="a random crop is larger than the image"):
         run_steps([lowered_step(crop)], noise(30, 19))
-
-
-@both_versions
-@pytest.mark.parametrize("probability", [0.0, 0.4, 1.0])
-def test_random_apply_equals_torchvision_also_nested(version: str, probability: float) -> None:
-    module = VERSIONS[version]
-    # Grayscale has no probability, so it draws nothing.
-    inner = module.RandomApply([module.Grayscale(3), module.RandomVerticalFlip(0.5)], probability)
-    check(module.RandomApply([module.RandomHorizontalFlip(0.5), inner], probability))
-
-
-@both_versions
-def test_operations_with_a_probability_equal_torchvision(version: str) -> None:
-    arguments: dict[str, list[Any]] = {"Invert": [], "Posterize": [3], "Solarize": [128.0], "AdjustSharpness": [1.7]}
-    arguments |= {"Autocontrast": [], "Equalize": []}
-    module = VERSIONS[version]
-    check(module.Compose([getattr(module, f"Random{name}")(*given, 0.5) for name, given in arguments.items()]))
-
-
-@both_versions
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"brightness": 0.4, "contrast": 0.4, "saturation": 0.4, "hue": 0.1},
-        {"brightness": (0.0, 3.0), "contrast": (0.9, 0.9), "saturation": (0.0, 0.0), "hue": (-0.5, 0.5)},
-        {"contrast": 0.8},
-        {"hue": 0.5, "saturation": 1.5},
-        {},
-    ],
-)
-def test_color_jitter_equals_torchvision(version: str, arguments: dict[str, Any]) -> None:
-    check(VERSIONS[version].ColorJitter(**arguments), seeds=80)
-
-
-# Policies. Their operations depend on the image's size.
-
-
-POLICIES: list[tuple[str, dict[str, Any], int]] = [
-    ("RandAugment", {}, 150),
-    ("RandAugment", {"num_ops": 5, "magnitude": 20}, 150),
-    ("TrivialAugmentWide", {}, 400),
-    *(("AutoAugment", {"policy": policy}, 200) for policy in autoaugment.AutoAugmentPolicy),
-]
-
-
-@both_versions
-@pytest.mark.parametrize(("name", "arguments", "seeds"), POLICIES)
-def test_policies_equal_torchvision(version: str, name: str, arguments: dict[str, Any], seeds: int) -> None:
-    transform = getattr(autoaugment if version == "v1" else v2, name)(**arguments)
-    for width, height in SIZES:
-        results = check(v1.Compose([v1.CenterCrop((height, width)), transform]), [(width, height)], seeds)
-        assert name != "TrivialAugmentWide" or len(results) > 150
-
-
-# Random erasing: on the finished elements.
-
-
-TAILS: dict[str, list[Any]] = {
-    "uint8": [v1.PILToTensor()],
-    "float32 normalized": [v1.ToTensor(), v1.Normalize(MEAN, STD)],
-    "float16": [v1.PILToTensor(), v1.ConvertImageDtype(torch.float16)],
-    "float64": [v1.PILToTensor(), v1.ConvertImageDtype(torch.float64)],
-}
-
-
-@both_versions
-@pytest.mark.parametrize("tail_name", TAILS)
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"p": 1.0},
-        {"p": 0.25, "value": (0.4, 7, 200)},
-        {"p": 1.0, "scale": (0.5, 1.0), "ratio": (0.1, 9.0), "value": 3},  # many attempts, some in vain
-        {"p": 1.0, "scale": (0.0, 0.0)},  # an empty box
-    ],
-)
-def test_random_erasing_equals_torchvision(version: str, tail_name: str, arguments: dict[str, Any]) -> None:
-    module = VERSIONS[version]
-    tail = v1.Compose(TAILS[tail_name])
-    erasing = module.RandomErasing(**arguments)
-    pipeline = v1.Compose([module.RandomHorizontalFlip(), tail, erasing])
-    for channels_last in (False, True):
-        plan = plan_of(pipeline, channels_last=channels_last)
-        for size in [(40, 40), (57, 33), (3, 2)]:
-            image = noise(*size)
-            for seed in range(40):
-                torch.manual_seed(seed)
-                expected = pipeline(image)
-                draws = native_draws(seed)
-                result = apply(plan, np.asarray(image), draws)
-                ordered = expected.permute(1, 2, 0) if channels_last else expected
-                assert result == tensor_bytes(ordered), (size, seed)
-                assert state_after(draws, seed) == torch.get_rng_state().numpy().tobytes(), (size, seed)
-                reported = plan.resolve(native_draws(seed), *size)
-                assert torch.equal(erase_boxes(tail(apply_steps(image, reported)), reported), expected)
 
 
 # Whole recipes, and reports of them.
@@ -309,11 +191,6 @@ def erasing(**changes: Any) -> Step:
 def test_bad_arguments_name_argument_value_and_what_is_allowed(make: Callable[[], Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()
-
-
-def test_a_policy_has_two_operations() -> None:
-    with pytest.raises(TypeError, match="incompatible constructor arguments"):
-        _core.AutoAugment(policies=[[choice()]], family="v1")
 
 
 def test_erasing_must_be_last_and_its_value_must_fit() -> None:

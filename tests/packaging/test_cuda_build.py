@@ -203,42 +203,28 @@ def test_kernels_that_cannot_be_compiled_are_left_out_with_one_sentence(source: 
     assert len(list((source / "dist").glob("*.whl"))) == 1
 
 
-def sentence_of_refused_build(source: Path, **env: str | None) -> str:
-    result = build(source, first=NO_TORCH, **{"FASTLOAD_CUDA": "1", **env})
+@pytest.mark.parametrize(
+    ("variables", "sentence"),
+    [
+        ({}, "the CUDA kernels cannot be built (crt/host_config.h:143:2: error: unsupported GNU version!). "
+         "FASTLOAD_CUDA=0 builds without them."),
+        ({"CUDA_HOME": "/nowhere"},
+         "FASTLOAD_CUDA=1 needs the CUDA toolkit, but no nvcc runs. Name its folder in CUDA_HOME."),
+        ({"TORCH_CUDA_ARCH_LIST": "8.0 Hopper"},
+         "the CUDA kernels cannot be built (TORCH_CUDA_ARCH_LIST holds 'Hopper'; 8.0 or 9.0+PTX would be understood). "
+         "FASTLOAD_CUDA=0 builds without them."),
+        ({"FASTLOAD_CUDA": "yes"}, "FASTLOAD_CUDA must be auto, 0 or 1, got 'yes'."),
+    ],
+    ids=["no compiler", "no toolkit", "unknown GPU", "unknown choice"],
+)  # fmt: skip
+def test_required_kernels_that_cannot_be_built_end_the_build_with_one_sentence(
+    source: Path, nvcc_that_fails: Path, variables: dict[str, str], sentence: str
+) -> None:
+    result = build(source, first=NO_TORCH, **{"FASTLOAD_CUDA": "1", "CUDA_HOME": str(nvcc_that_fails), **variables})
     assert result.returncode == 1, result.stdout
     assert "Traceback" not in result.stdout
-    last = result.stdout.splitlines()[-1]
-    assert [line for line in result.stdout.splitlines() if line.startswith("fastload: ")] == [last]
-    return last
-
-
-def test_required_kernels_that_cannot_be_compiled_end_the_build_with_one_sentence(
-    source: Path, nvcc_that_fails: Path
-) -> None:
-    assert sentence_of_refused_build(source, CUDA_HOME=str(nvcc_that_fails)) == (
-        "fastload: the CUDA kernels cannot be built (crt/host_config.h:143:2: error: unsupported GNU version!). "
-        "FASTLOAD_CUDA=0 builds without them."
-    )
-
-
-def test_required_kernels_without_a_toolkit_end_the_build_with_one_sentence(source: Path, tmp_path: Path) -> None:
-    assert sentence_of_refused_build(source, CUDA_HOME=str(tmp_path)) == (
-        "fastload: FASTLOAD_CUDA=1 needs the CUDA toolkit, but no nvcc runs. Name its folder in CUDA_HOME."
-    )
-
-
-def test_a_list_of_gpus_that_is_not_understood_is_named(source: Path, nvcc_that_fails: Path) -> None:
-    env = {"CUDA_HOME": str(nvcc_that_fails), "TORCH_CUDA_ARCH_LIST": "8.0 Hopper"}
-    assert sentence_of_refused_build(source, **env) == (
-        "fastload: the CUDA kernels cannot be built (TORCH_CUDA_ARCH_LIST holds 'Hopper'; 8.0 or 9.0+PTX would be "
-        "understood). FASTLOAD_CUDA=0 builds without them."
-    )
-
-
-def test_a_choice_that_is_none_is_refused_with_one_sentence(source: Path) -> None:
-    assert sentence_of_refused_build(source, FASTLOAD_CUDA="yes") == (
-        "fastload: FASTLOAD_CUDA must be auto, 0 or 1, got 'yes'."
-    )
+    lines = result.stdout.splitlines()
+    assert [line for line in lines if line.startswith("fastload: ")] == lines[-1:] == [f"fastload: {sentence}"]
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,7 @@ from conversions import (
     random_pixels,
     random_table,
 )
-from lowered_transforms import MEAN, STD, lowered
 from torch.utils._python_dispatch import TorchDispatchMode
-from torchvision import transforms as T
 
 from fastload._delivery import _convert
 from fastload._errors import DeviceError
@@ -36,30 +34,6 @@ def test_bytes_equal_the_hosts(dtype: torch.dtype, layout: str) -> None:
         out = new_output(pixels, dtype, LAYOUTS[layout])
         _convert.convert(pixels, table, out=out)
         assert bytes_of(out) == convert_on_host(pixels, table, LAYOUTS[layout]), size
-
-
-@pytest.mark.parametrize("dtype", [dtype for dtype in DTYPES if dtype.is_floating_point], ids=str)
-def test_tables_here_have_quiet_and_signalling_nans(dtype: torch.dtype) -> None:
-    integer = {2: torch.int16, 4: torch.int32, 8: torch.int64}[dtype.itemsize]
-    table = random_table(dtype).flatten()
-    nans = table[table.isnan()].view(integer)
-    nan, infinity = (torch.tensor(value, dtype=dtype).view(integer) for value in (float("nan"), float("inf")))
-    quiet_bit = nan & ~infinity
-    assert 100 < int(((nans & quiet_bit) == 0).sum()) < len(nans) - 100
-    assert len(nans.unique()) > 100
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_pipelines_own_table_gives_what_torchvision_gives(layout: str) -> None:
-    transform = T.Compose([T.Resize((29, 31)), T.ToTensor(), T.Normalize(MEAN, STD)])
-    form = lowered(transform).form
-    assert form.table is not None
-    pixels = random_pixels(4, 29, 31)
-    out = new_output(pixels, form.dtype, LAYOUTS[layout])
-    table = torch.frombuffer(bytearray(form.table), dtype=form.dtype).view(3, 256)
-    _convert.convert(pixels, table, out=out)
-    expected = torch.stack([transform.transforms[2](T.functional.to_tensor(image.numpy())) for image in pixels])
-    assert torch.equal(out.contiguous().view(torch.int32), expected.view(torch.int32))
 
 
 def test_an_output_that_is_a_part_of_a_larger_tensor_leaves_the_rest_alone() -> None:

@@ -9,7 +9,6 @@ from unittest import mock
 import numpy as np
 import parity_recipes
 import pytest
-import recipes
 import torch
 from lowered_transforms import FAMILIES, changed, is_native, problem_of
 from torchvision import transforms as T
@@ -102,16 +101,6 @@ def test_without_vector_kernels_torch_is_faster(monkeypatch: pytest.MonkeyPatch)
 def test_it_is_native_with_all_other_kernels(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FASTLOAD_SIMD", name)
     assert is_native(T.Compose([CROP, T.GaussianBlur(3), TO_TENSOR]))
-
-
-def test_other_code_than_torchvisions_runs_in_python() -> None:
-    assert "it is code of your own" in problem(recipes.PythonBlur(3))
-    hooked = T.GaussianBlur(3)
-    hooked.register_forward_hook(lambda *arguments: None)
-    assert problem(hooked) == "it has hooks"
-    overridden = T.GaussianBlur(3)
-    overridden.get_params = lambda *arguments: 1.0
-    assert problem(overridden) == "get_params was overridden on this object"
 
 
 @pytest.mark.parametrize(

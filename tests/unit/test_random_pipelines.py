@@ -109,6 +109,7 @@ TENSOR_PARTS: list[list[Any]] = [
     [T.ToTensor(), T.RandomErasing(0.9, value=(0.1, 2, -3)), T.Normalize(MEAN, STD)],
     [T.ToTensor(), T.RandomErasing(0.5, value="random")],
     [T.ToTensor(), T.RandomErasing(1, scale=(0.9, 1), ratio=(0.1, 9))],
+    [T.ToTensor(), T.RandomErasing(1, scale=(0, 0), value=9)],
     [T.ToTensor(), T.RandomHorizontalFlip(), T.Normalize(MEAN, STD)],
     [v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)],
     [

@@ -64,10 +64,12 @@ NATIVE: list[tuple[str, dict[str, Any]]] = [
     ("RandomEqualize", {}),
     ("ColorJitter", {"brightness": 0.4, "contrast": (0.5, 2), "hue": 0.1}),
     ("ColorJitter", {"brightness": 0.5, "contrast": 0.5, "saturation": 0.5, "hue": 0.5}),
+    ("ColorJitter", {"brightness": (0, 3), "contrast": (0.9, 0.9), "saturation": (0, 0), "hue": (-0.5, 0.5)}),
     ("ColorJitter", {}),
     ("RandAugment", {"num_ops": 4, "magnitude": 20}),
     ("TrivialAugmentWide", {"num_magnitude_bins": 7, "fill": (9, 99, 199)}),
     ("AutoAugment", {}),
+    ("AutoAugment", {"policy": T.AutoAugmentPolicy.CIFAR10}),
     ("AutoAugment", {"policy": T.AutoAugmentPolicy.SVHN}),
 ]
 
