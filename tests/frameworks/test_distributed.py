@@ -264,6 +264,7 @@ class Shuffled(RandomSampler):
 
 class OwnPart(Drawing):
     def __init__(self) -> None:
+        super().__init__(13)
         self.rank = 1
 
 

@@ -85,7 +85,7 @@ LOADERS: dict[str, Callable[[], Any]] = {
     "own": lambda: _own(Numbered(64), 2, shuffle=True),
     "own, no workers": lambda: _own(Numbered(64), 0),
     "own, persistent": lambda: _own(Numbered(64), 2, persistent_workers=True),
-    "own, device_transform": lambda: _own(Numbered(64), 1, device_transform=torch.neg),
+    "own, device_transform": lambda: _own(list(torch.arange(64.0)), 1, device_transform=torch.neg),
     "stream": lambda: _own(Stream(), 2),
     "stream, no workers": lambda: _own(Stream(), 0),
     "stream, closing": lambda: _own(ClosingStream(), 0),
