@@ -1,5 +1,8 @@
 """A drop-in for torch.utils.data.DataLoader that reads, decodes and transforms in native threads."""
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from fastload._cached._dataset import CachedDataset
 from fastload._decode_cache._cache import Cache
 from fastload._display._stats import LoaderStats
@@ -21,14 +24,16 @@ from fastload._native import version as __version__
 from fastload._patch import TorchPatch, patch_torch
 from fastload._pillow._decode_image import decode_image, pil_loader
 from fastload._quarantine._substitutes import substitute
-from fastload._tools._benchmark import BenchmarkResult, benchmark
-from fastload._tools.doctor._doctor import DoctorReport, doctor
-from fastload._tools.verify._report import VerifyReport
-from fastload._tools.verify._verify import verify
 from fastload._workers._per_thread import PerThread, per_thread
 from fastload.samplers import ShardedSampler
 from fastload.sources import ImageFiles, ImageFolder
 from fastload.transforms import MultiView
+
+if TYPE_CHECKING:
+    from fastload._tools._benchmark import BenchmarkResult, benchmark
+    from fastload._tools.doctor._doctor import DoctorReport, doctor
+    from fastload._tools.verify._report import VerifyReport
+    from fastload._tools.verify._verify import verify
 
 __all__ = [
     "BenchmarkResult",
@@ -68,3 +73,24 @@ __all__ = [
     "unregister_opener",
     "verify",
 ]
+
+# Imported when they are used: training needs none of them.
+_TOOLS = {
+    "BenchmarkResult": "_benchmark",
+    "benchmark": "_benchmark",
+    "DoctorReport": "doctor._doctor",
+    "doctor": "doctor._doctor",
+    "VerifyReport": "verify._report",
+    "verify": "verify._verify",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _TOOLS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+    value = globals()[name] = getattr(importlib.import_module(f"fastload._tools.{_TOOLS[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_TOOLS})

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from fastload import _native
 from fastload._decode_cache._cache import Cache
 from fastload._decode_cache._file_records import FileRecords, file_records_of
 from fastload._decode_cache._loader_cache import CacheSetting, LoaderCache, SharedFolders, machine_limit
@@ -32,7 +33,7 @@ class CacheReport(NamedTuple):
 
 
 class WorkerCache:
-    """The cache of a worker process; `native` is what native code uses, None where nothing is kept.
+    """The cache of a worker process, opened when it decodes its first image.
 
     `shared` are the folders that the workers share if the user has named none. With `is_distrusted` coefficients and
     pixels are not used, because a spot check has failed.
@@ -44,17 +45,28 @@ class WorkerCache:
         self._cache = LoaderCache(shared)
         self._arguments = setting, num_images
         self._reported: Mapping[str, int] = {}
-        self.native = self._cache.native(setting, num_images)
-        if is_distrusted:
-            self.distrust()
+        self._native: _native.DecodeCache | None = None
+        self._is_open = False
+        self._is_distrusted = is_distrusted
+
+    def open(self) -> _native.DecodeCache | None:
+        """Returns what native code uses; None where nothing is kept."""
+        if not self._is_open:
+            self._native = self._cache.native(*self._arguments)
+            self._is_open = True
+            if self._is_distrusted:
+                self.distrust()
+        return self._native
 
     def begin_epoch(self) -> None:
         """Begins to publish the indexes of the epoch before, for an epoch that follows."""
         self._cache.end_epoch()
-        self._cache.native(*self._arguments)
+        if self._is_open:
+            self._cache.native(*self._arguments)
 
     def distrust(self) -> None:
         """Ends the use of coefficients and pixels: another worker has found one that is not as its file is."""
+        self._is_distrusted = True
         if self._cache.files is not None:
             self._cache.files.distrust()
 

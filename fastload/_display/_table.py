@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from abc import abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -51,7 +50,7 @@ class Table:
         num_columns = max(map(len, lines), default=0)
         kinds = ["th" if self.head else "td", *["td"] * len(lines)]
         rows = [self._html_row(kind, line, num_columns) for kind, line in zip(kinds, lines, strict=False)]
-        return f"<table><caption style='text-align:left'>{html.escape(self.title)}</caption>{''.join(rows)}</table>"
+        return f"<table><caption style='text-align:left'>{_escaped(self.title)}</caption>{''.join(rows)}</table>"
 
     def _html_row(self, kind: str, cells: Sequence[str], num_columns: int) -> str:
         """Returns a row element; a last cell with text spans the empty columns to its right."""
@@ -60,8 +59,14 @@ class Table:
         for number, cell in enumerate(cells[: last + 1]):
             side = "right" if number in self.right else "left"
             span = f" colspan='{num_columns - last}'" if number == last and side == "left" else ""
-            placed.append(f"<{kind}{span} style='text-align:{side};vertical-align:top'>{html.escape(cell)}</{kind}>")
+            placed.append(f"<{kind}{span} style='text-align:{side};vertical-align:top'>{_escaped(cell)}</{kind}>")
         return f"<tr>{''.join(placed)}</tr>"
+
+
+def _escaped(text: str) -> str:
+    import html  # only notebooks need it
+
+    return html.escape(text)
 
 
 class Shown:

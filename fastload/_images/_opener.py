@@ -72,7 +72,7 @@ class _Opener(HeldChange):
                 self.release(held)
 
     def num_in_child(self) -> int:
-        return (self.registered is not None) + (thread_state.tally is not None)
+        return (self.registered is not None) + (thread_state.tally is not None) + thread_state.is_forking_workers
 
 
 _opener = _Opener()
@@ -112,6 +112,23 @@ def native_images(tally: ImageTally) -> Iterator[None]:
             yield
         finally:
             thread_state.tally = before
+
+
+@contextlib.contextmanager
+def exchanged_in_workers() -> Iterator[None]:
+    """Changes Pillow for the workers that the calling thread forks, which then share the memory that this takes.
+
+    It changes no image of the calling process, and has no effect if there is an obstacle().
+    """
+    if obstacle() is not None:
+        yield
+        return
+    with _opener.held():
+        thread_state.is_forking_workers = True
+        try:
+            yield
+        finally:
+            thread_state.is_forking_workers = False
 
 
 def decode_natively(tally: ImageTally) -> None:

@@ -31,6 +31,7 @@ class ImageTally:
 
 class _ThreadState(threading.local):
     tally: ImageTally | None = None
+    is_forking_workers: bool = False
 
 
 @dataclass

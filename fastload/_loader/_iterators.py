@@ -8,7 +8,6 @@ from dataclasses import replace
 import torch
 from torch.utils.data import BatchSampler
 
-from fastload import _native
 from fastload._decode_cache._cache import NoPixelsError, is_of_pixels
 from fastload._delivery._batch_memory import BatchMemory, HostMemory, StagedMemory
 from fastload._iteration._iterator import EpochIterator
@@ -27,6 +26,7 @@ from fastload._loader._current import CurrentLoader
 from fastload._loader._explanation import explain_loader
 from fastload._loader._resuming import checked_resume_point
 from fastload._pillow import _pillow
+from fastload._pillow._decode_image import OpenCache
 from fastload._planning._plan import LoaderPlan, NativePlan
 from fastload._planning._verdicts import Mode
 from fastload._quarantine._guard import SampleGuard
@@ -147,13 +147,14 @@ def python_iterator(now: CurrentLoader, setup: LoaderSetup, *, begins_natively: 
     """Returns an iterator over batches made in Python; with `begins_natively`, native code starts the samples."""
     form = now.form(setup.plan)
     cache_setting = now.cache_setting(setup.plan)
-    open_cache = functools.partial(now.kept.cache.native, cache_setting, _num_images(now))
+    open_cache: OpenCache = functools.partial(now.kept.cache.native, cache_setting, _num_images(now))
     # Without workers, the calling thread decodes as the rest of the program does, without the cache.
     has_cache = (begins_natively or setup.num_workers > 0) and not form.is_of_processes
     cache = open_cache() if has_cache else None
+    open_in_worker = (lambda: cache) if has_cache else None
     naming = SampleNaming()
     if begins_natively:
-        samples, naming = _native_samples(now, setup, cache)
+        samples, naming = _native_samples(now, setup, open_in_worker)
         setup = replace(setup, code=setup.code._replace(samples=samples))
     policy = setup.settings.error_policy
     fetch = FetchPlan(
@@ -164,7 +165,7 @@ def python_iterator(now: CurrentLoader, setup: LoaderSetup, *, begins_natively: 
         counters=now.kept.workers.counters,
         make_guard=functools.partial(SampleGuard, policy, setup.candidates) if policy.is_active else None,
         native_images=setup.settings.native_images,
-        cache=cache,
+        open_cache=open_in_worker,
     )
     record = now.kept.workers
     maker: BatchMaker
@@ -186,12 +187,12 @@ def python_iterator(now: CurrentLoader, setup: LoaderSetup, *, begins_natively: 
 def _native_samples(
     now: CurrentLoader,
     setup: LoaderSetup,
-    cache: _native.DecodeCache | None,
+    open_cache: OpenCache | None,
 ) -> tuple[NativeSamples, SampleNaming]:
     """Returns the samples that native code begins, and the names by which their draws know them."""
     source, transform = setup.plan.source, setup.plan.transform
     assert source is not None, "a partly native loader is lowered"
     assert transform is not None
     part = setup.plan.native_part(keeps_pixels=is_of_pixels(now.cache_setting(setup.plan)))
-    samples = NativeSamples(part, transform.python_part, source.transform, source.target_transform, cache=cache)
+    samples = NativeSamples(part, transform.python_part, source.transform, source.target_transform, open_cache)
     return samples, SampleNaming(transform.native_count, part.source.file)

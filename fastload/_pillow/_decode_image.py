@@ -7,7 +7,7 @@ import functools
 import io
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
@@ -20,6 +20,8 @@ from fastload._process import _config
 
 _OUTPUTS = ("tensor", "numpy", "pil")
 FileOrBytes: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview"
+# Opens a cache of decoded images, or returns the one that is open; None where nothing is kept. For the first image.
+OpenCache: TypeAlias = Callable[[], _native.DecodeCache | None]
 
 
 @overload
@@ -104,21 +106,29 @@ class _ThreadDecoder(threading.local):
     """The calling thread's decoder; made anew once users have changed Pillow's pixel limit."""
 
     max_pixels = -1
-    cache: _native.DecodeCache | None = None
+    open_cache: OpenCache | None = None
     decoder: _native.SampleDecoder
 
     def get(self, max_pixels: int) -> _native.SampleDecoder:
         if self.max_pixels != max_pixels:
-            self.decoder = _native.SampleDecoder(
-                max_file_bytes=_config.MAX_FILE_BYTES, max_pixels=max_pixels, native_jpeg=True, cache=self.cache
-            )
+            self.decoder = new_decoder(max_pixels, self.open_cache)
             self.max_pixels = max_pixels
         return self.decoder
 
-    def exchange_cache(self, cache: _native.DecodeCache | None) -> _native.DecodeCache | None:
-        before, self.cache = self.cache, cache
+    def exchange_cache(self, open_cache: OpenCache | None) -> OpenCache | None:
+        before, self.open_cache = self.open_cache, open_cache
         self.max_pixels = -1
         return before
+
+
+def new_decoder(max_pixels: int, open_cache: OpenCache | None, *, native_jpeg: bool = True) -> _native.SampleDecoder:
+    """Returns a decoder of images with at most `max_pixels`, which Pillow decodes unless `native_jpeg`."""
+    return _native.SampleDecoder(
+        max_file_bytes=_config.MAX_FILE_BYTES,
+        max_pixels=max_pixels,
+        native_jpeg=native_jpeg,
+        cache=None if open_cache is None else open_cache(),
+    )
 
 
 _thread_decoder = _ThreadDecoder()
@@ -131,9 +141,9 @@ def thread_decoder(max_pixels: int | None = None) -> _native.SampleDecoder:
 
 
 @contextlib.contextmanager
-def keeping(cache: _native.DecodeCache | None) -> Iterator[None]:
-    """Lets the calling thread's decoder store what it learns about images in `cache`; in none if it is None."""
-    before = _thread_decoder.exchange_cache(cache)
+def keeping(open_cache: OpenCache | None) -> Iterator[None]:
+    """Lets the calling thread's decoder store what it learns about images in a cache; in none if it is None."""
+    before = _thread_decoder.exchange_cache(open_cache)
     try:
         yield
     finally:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import decimal
 import functools
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -50,7 +50,8 @@ def own_context() -> contextvars.Context:
     """Returns a copy of the caller's context for one thread."""
     context = contextvars.copy_context()
     # The decimal context is the one value in it that is often changed in place.
-    context.run(lambda: decimal.setcontext(decimal.getcontext().copy()))
+    if (decimal := sys.modules.get("decimal")) is not None:
+        context.run(lambda: decimal.setcontext(decimal.getcontext().copy()))
     return context
 
 

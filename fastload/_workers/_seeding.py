@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,20 @@ def seed_numpy(state: np.random.RandomState, seed: Any) -> None:
         state.seed(seed)
     else:
         bit_generator.state = type(bit_generator)(seed).state
+
+
+def seed_numpy_of_process(numbers: Sequence[int]) -> None:
+    """Calls ``numpy.random.seed(numbers)``, which touches 100 pages that a forked worker shares with its parent.
+
+    Python's generator makes the same words of a number, if the last of its 32-bit digits is not 0.
+    """
+    state = np.random.mtrand._rand
+    if numbers[-1] == 0 or not isinstance(bit_generator_of(state), np.random.MT19937):
+        seed_numpy(state, numbers)
+        return
+    whole = sum(number << 32 * place for place, number in enumerate(numbers))
+    *words, position = random.Random(whole).getstate()[1]
+    state.set_state(("MT19937", words, position, 0, 0.0))
 
 
 def is_seedable(generator: Any) -> bool:

@@ -69,14 +69,15 @@ def set_worker_globals(globals_of_worker: WorkerGlobals | None) -> None:
 
 @functools.cache
 def _exchange() -> None:
-    _change(worker.get_worker_info, _get_worker_info)
-    _change(inspect.getattr_static(torch.UntypedStorage, "_new_shared").__func__, _new_shared)
-    for name, replacement in _OF_GENERATOR.items():
-        _change(getattr(torch.random, name), functools.partial(_of_generator, replacement))
+    for change in _CHANGES:
+        change()
 
 
-def _change(function: Any, replacement: Callable[..., Any]) -> None:
-    """Makes `function` call `replacement`, which gets torch's own function and this thread's worker first."""
+def _change_of(function: Any, replacement: Callable[..., Any]) -> Callable[[], None]:
+    """Returns what makes `function` call `replacement`, which gets torch's own function and this thread's worker first.
+
+    All that can be made before the change is made here: a forked worker then changes few pages.
+    """
     torchs_own = types.FunctionType(
         function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
     )
@@ -86,12 +87,15 @@ def _change(function: Any, replacement: Callable[..., Any]) -> None:
     def ask(*args: Any, _ask: Callable[..., Any], **kwargs: Any) -> Any:
         return _ask(*args, **kwargs)
 
-    # In this order, since other threads may call it at any moment.
-    function.__kwdefaults__ = {
-        "_ask": lambda *args, **kwargs: replacement(torchs_own, _this_thread.worker, *args, **kwargs)
-    }
-    function.__code__ = ask.__code__
-    function.__signature__ = signature
+    def change() -> None:
+        # In this order, since other threads may call it at any moment.
+        function.__kwdefaults__ = {
+            "_ask": lambda *args, **kwargs: replacement(torchs_own, _this_thread.worker, *args, **kwargs)
+        }
+        function.__code__ = ask.__code__
+        function.__signature__ = signature
+
+    return change
 
 
 def _get_worker_info(torchs_own: Callable[[], Any], of_thread: WorkerGlobals | None) -> Any:
@@ -129,3 +133,11 @@ _OF_GENERATOR: dict[str, Callable[..., Any]] = {
     "get_rng_state": lambda generator: generator.get_state(),
     "set_rng_state": lambda generator, new_state: generator.set_state(new_state),
 }
+_CHANGES = (
+    _change_of(worker.get_worker_info, _get_worker_info),
+    _change_of(inspect.getattr_static(torch.UntypedStorage, "_new_shared").__func__, _new_shared),
+    *(
+        _change_of(getattr(torch.random, name), functools.partial(_of_generator, replacement))
+        for name, replacement in _OF_GENERATOR.items()
+    ),
+)

@@ -46,7 +46,7 @@ from fastload._workers._collate_memory import CollateMemory
 from fastload._workers._generators import WorkerGenerators
 from fastload._workers._places import HeldGenerators
 from fastload._workers._random_stream import RandomStream
-from fastload._workers._seeding import seed_numpy
+from fastload._workers._seeding import seed_numpy_of_process
 from fastload._workers._torch_globals import set_worker_globals
 from fastload._workers._user_code import NAMES, UserCode
 from fastload._workers._worker_error import WorkerFailure
@@ -57,8 +57,10 @@ _LAST_WORDS_SECONDS = 1.0
 # man 5 proc: /proc/pid/oom_score_adj.
 _OOM_SCORE = Path("/proc/self/oom_score_adj")
 _MORE_OOM_SCORE, _MOST_OOM_SCORE = 500, 1000
-# From malloc.h. None: another C library. Looked up before workers are forked: ctypes touches 100 pages for it.
-_set_malloc_option = getattr(ctypes.CDLL(None), "mallopt", None)
+# From malloc.h. None: another C library, or the user has set malloc. The first calls of ctypes and numpy() touch 150
+# pages, so they come before workers are forked.
+_set_malloc_option = None if _config.has_malloc_settings() else getattr(ctypes.CDLL(None), "mallopt", None)
+torch.empty(0).numpy()
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _MAX_MMAP_BYTES = 32 << 20
 
@@ -91,7 +93,7 @@ class ProcessGenerators(WorkerGenerators):
         _native.ThreadGenerators.__init__(self, random._inst, np.random.mtrand._rand, torch.default_generator)
         random.seed(self.worker_seed)
         _seed_torch(self.worker_seed)
-        seed_numpy(self.numpy, worker._generate_state(base_seed, worker_id))  # type: ignore[no-untyped-call]
+        seed_numpy_of_process(worker._generate_state(base_seed, worker_id))  # type: ignore[no-untyped-call]
 
 
 def _seed_torch(seed: int) -> None:
@@ -194,7 +196,7 @@ def _keep_freed_memory() -> None:
     By its defaults glibc gives it back to the system and takes it again, up to 130 page faults in each sample. The
     thresholds are the largest ones that it would choose by itself.
     """
-    if _set_malloc_option is not None and not _config.has_malloc_settings():
+    if _set_malloc_option is not None:
         _set_malloc_option(_M_MMAP_THRESHOLD, _MAX_MMAP_BYTES)
         _set_malloc_option(_M_TRIM_THRESHOLD, 2 * _MAX_MMAP_BYTES)
 
@@ -222,8 +224,8 @@ class _Process:
     def run(self) -> None:
         plan = self._plan
         cache = self._cache = plan.make_cache()
-        fetch = replace(plan.workers.fetch, counters=self._counters, cache=cache.native)
-        code = plan.code.of_worker(cache=cache.native)
+        fetch = replace(plan.workers.fetch, counters=self._counters, open_cache=cache.open)
+        code = plan.code.of_worker(open_cache=cache.open)
         held = plan.held or HeldGenerators(code.roots, NAMES)
         workers = replace(plan.workers, fetch=fetch)
         of_process = ProcessWorker(workers, self._number, code, held, self._memory, self._should_stop)

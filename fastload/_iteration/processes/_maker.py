@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from fastload import _native
 from fastload._decode_cache._worker_cache import WorkerCache
 from fastload._errors import StateError
 from fastload._iteration._maker import EpochStart, MadeBatch, Request, TorchValues
@@ -20,6 +19,7 @@ from fastload._iteration.python._loader_workers import LoaderWorkers
 from fastload._iteration.python._maker import WorkerMaker
 from fastload._iteration.python._task import Task
 from fastload._iteration.python._worker_group import WorkerGroup
+from fastload._pillow._decode_image import OpenCache
 from fastload._planning._worker_form import FormMemory
 from fastload._process._forked_cuda import FORKED_CUDA
 from fastload._workers._data_pipes import with_graph
@@ -77,7 +77,7 @@ class AutoMaker(ProcessMaker):
         record: LoaderWorkers,
         context: Any,
         make_cache: Callable[[], WorkerCache],
-        open_cache: Callable[[], _native.DecodeCache | None],
+        open_cache: OpenCache,
         forms: FormMemory,
     ) -> None:
         super().__init__(setup, fetch, record, context, make_cache)
@@ -105,8 +105,8 @@ class AutoMaker(ProcessMaker):
     def _start_threads(self) -> None:
         self._is_of_processes = self._may_move = False
         cache, setup = self._open_cache(), self._setup
-        self._setup = replace(setup, code=setup.code.of_worker(cache=cache))
-        self._fetch = replace(self._fetch, cache=cache)
+        self._setup = replace(setup, code=setup.code.of_worker(open_cache=lambda: cache))
+        self._fetch = replace(self._fetch, open_cache=lambda: cache)
         super().start(self._values)
 
     def begin_epoch(self, start: EpochStart) -> None:

@@ -13,12 +13,14 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import torch.multiprocessing
 
 from fastload import _native
 from fastload._delivery._hand_over import Pinning
+from fastload._images._opener import exchanged_in_workers
 from fastload._iteration._maker import Request
 from fastload._iteration.processes._arenas import SharedArena
 from fastload._iteration.processes._child import ChildPlan, run_worker
@@ -99,7 +101,8 @@ class ProcessGroup(WorkerGroup):
     def start(self) -> None:
         """Starts all processes, or leaves none if one fails."""
         try:
-            with _native.HeldSignals(self._held):
+            shares_methods = self._is_forked and self._plan.workers.fetch.native_images
+            with _native.HeldSignals(self._held), exchanged_in_workers() if shares_methods else nullcontext():
                 self._start_all()
         except BaseException:
             self.close()

@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 
 from torch.utils.data import default_collate
 
-from fastload import _native
 from fastload._errors import StateError
 from fastload._images._batch_rows import BatchRows, rows_of_thread
 from fastload._iteration.python._counters import WorkerCounters
 from fastload._iteration.python._task import AbandonedError
+from fastload._pillow._decode_image import OpenCache
 from fastload._quarantine._failure import Account
 from fastload._quarantine._guard import SampleGuard
 from fastload._resume._user_state import UserState, loaded
@@ -41,7 +41,7 @@ class FetchPlan:
         counters: The counters to add to.
         make_guard: Makes a worker's guard, which replaces bad samples or leaves them out; None: a bad sample raises.
         native_images: Whether JPEG files that the user's code opens with Pillow in a worker are decoded natively.
-        cache: Cache of these images; None: none is kept.
+        open_cache: Opens the cache of these images at the first one; None: there is none.
     """
 
     is_batched: bool
@@ -51,7 +51,7 @@ class FetchPlan:
     counters: WorkerCounters
     make_guard: Callable[[], SampleGuard] | None
     native_images: bool
-    cache: _native.DecodeCache | None
+    open_cache: OpenCache | None
 
 
 class BatchFetcher(ABC):

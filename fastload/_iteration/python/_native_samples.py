@@ -19,10 +19,9 @@ from fastload._images._deferred import image_of, is_deferred, pillow_obeys
 from fastload._images._pipelines import PythonPart
 from fastload._images._tally import native_tally
 from fastload._pillow import _pillow
-from fastload._pillow._decode_image import thread_decoder
+from fastload._pillow._decode_image import OpenCache, new_decoder, thread_decoder
 from fastload._pillow._failures import exception_of, exception_of_pillow
 from fastload._planning._plan import NativePartPlan
-from fastload._process import _config
 from fastload._process._interrupts import is_interrupt
 from fastload._process._worker_process import is_worker
 from fastload._workers._inherited import kept_directory
@@ -68,14 +67,14 @@ class NativeSamples:
         python_part: The user's transforms that follow, in calling order.
         transform: All transforms of a sample.
         target_transform: The transform of its label; None: none.
-        cache: Cache of decoded images; None: none is kept.
+        open_cache: Opens the cache of decoded images; None: there is none.
     """
 
     plan: NativePartPlan
     python_part: tuple[Callable[[Any], Any], ...]
     transform: Any
     target_transform: Callable[[Any], Any] | None
-    cache: _native.DecodeCache | None
+    open_cache: OpenCache | None
     _counts: _Counts = field(default_factory=_Counts, init=False)
     # The reason why Pillow decoded the last image or has to; None: it was decoded natively.
     _fallback_reason: str | None = field(default=None, init=False)
@@ -119,12 +118,8 @@ class NativeSamples:
 
     @functools.cached_property
     def _decoder(self) -> _native.SampleDecoder:
-        return _native.SampleDecoder(
-            max_file_bytes=_config.MAX_FILE_BYTES,
-            max_pixels=self.plan.max_pixels,
-            native_jpeg=_pillow.native_jpeg_is_exact().is_exact,
-            cache=self.cache,
-        )
+        is_exact = _pillow.native_jpeg_is_exact().is_exact
+        return new_decoder(self.plan.max_pixels, self.open_cache, native_jpeg=is_exact)
 
     @functools.cached_property
     def _python_steps(self) -> PythonPart:

@@ -169,7 +169,7 @@ class Worker:
         try:
             self._enter(until_end)
             if plan.fetch.native_images:
-                until_end.enter_context(keeping(plan.fetch.cache))
+                until_end.enter_context(keeping(plan.fetch.open_cache))
                 until_end.enter_context(batch_rows(BatchRows(self._memory.buffer)))
             stream, code = self._make_stream(), self._code
             if code.init_fn is not None:
