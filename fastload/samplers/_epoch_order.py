@@ -20,6 +20,7 @@ from typing import Any
 from fastload._process._interrupts import append_result
 from fastload._resume._generators import ProgramReplay, ProgramStates
 from fastload.samplers._draw_numbers import DrawNumbers, Numbers, numbers_of, size_of
+from fastload.samplers._index_array import index_array
 from fastload.samplers._own_batches import OwnBatches, draws_order
 from fastload.samplers._resting import (
     epoch_holder,
@@ -49,8 +50,6 @@ class EpochOrder:
         saved: State from which the epoch resumes; None: it starts.
         position: Number of its batches that were handed out.
         loaded: The state that a stateful sampler has to load, or none.
-        takes_keys: Whether the sampler's items are left unchanged, as keys of the data set; else give() converts them
-            to arrays.
     """
 
     def __init__(
@@ -60,11 +59,8 @@ class EpochOrder:
         saved: SavedSampler | None = None,
         position: int = 0,
         loaded: tuple[Any, ...] = (),
-        *,
-        takes_keys: bool = False,
     ) -> None:
         self._batch_sampler = index_sampler
-        self._takes_keys = takes_keys
         self.kind = kind_of(self._batch_sampler)
         self._saved, self._position, self._loaded = saved, position, loaded
         self._replay = None if saved is None else ProgramReplay(saved.program)
@@ -142,7 +138,7 @@ class EpochOrder:
             if saved is not None and not is_random_or_fixed:
                 begun = self._rest_of(iter(self._batch_sampler) if begun is None else begun, saved)
                 num_passed = self._position
-            self._batches = begin_pass(self._batch_sampler, begun, num_passed, takes_keys=self._takes_keys)
+            self._batches = begin_pass(self._batch_sampler, begun, num_passed)
             if saved is not None and is_random_or_fixed:
                 assert self._batches.own is not None, "torch's own"
                 self._batches.own.skip(self._position, saved.seed)
@@ -186,10 +182,12 @@ class EpochOrder:
         self._is_empty = False
         append_result(given, self._taken.pop)
 
-    def item(self, given: Any) -> Any:
-        """Returns what the sampler gave, of what give() appended: index batches are that themselves."""
-        is_list = self._takes_keys and self._batches is not None and self._batches.own is not None
-        return given.tolist() if is_list else given
+    def item(self, given: Any, *, takes_keys: bool) -> Any:
+        """Returns what give() appended as the sampler's item, a key or several; or as index_array() converts it."""
+        is_own = self._batches is not None and self._batches.own is not None
+        if takes_keys:
+            return given.tolist() if is_own else given
+        return given if is_own else index_array(given)
 
     def draw_numbers(self, count: int) -> Numbers | None:
         """Returns the draw numbers of the `count` samples that give() appended last; None if they have none."""

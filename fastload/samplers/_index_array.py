@@ -33,8 +33,8 @@ class IndexSizeError(BadIndicesError, IndexError):
     """An index has more than 64 bits."""
 
 
-def index_array(batch: Iterable[Any]) -> IndexBatch:
-    """Converts one batch of a sampler that is not torch's own. Raises BadIndicesError."""
+def index_array(batch: Iterable[Any]) -> IndexBatch | BadIndicesError:
+    """Converts one batch of a sampler that is not torch's own, or returns the error that an invalid one fails with."""
     if isinstance(batch, torch.Tensor):
         batch = batch.numpy(force=True)
     if isinstance(batch, np.ndarray) and batch.ndim == 1 and batch.dtype.kind == "i":
@@ -42,7 +42,7 @@ def index_array(batch: Iterable[Any]) -> IndexBatch:
     try:
         indices = list(batch)
     except TypeError as error:
-        raise IndexTypeError(str(error)) from None
+        return IndexTypeError(str(error))
     if not set(map(type, indices)) - {int}:
         try:
             return np.fromiter(indices, dtype=np.int64, count=len(indices))
@@ -51,16 +51,16 @@ def index_array(batch: Iterable[Any]) -> IndexBatch:
     return _checked_one_by_one(indices)
 
 
-def _checked_one_by_one(values: list[Any]) -> IndexBatch:
+def _checked_one_by_one(values: list[Any]) -> IndexBatch | BadIndicesError:
     indices: list[int] = []
     for value in values:
         try:
             index = operator.index(value)
         except TypeError:
-            raise IndexTypeError(
+            return IndexTypeError(
                 f"list indices must be integers, but the sampler gave {value!r} of type {type(value).__name__}", indices
-            ) from None
+            )
         if not -(1 << 63) <= index < 1 << 63:
-            raise IndexSizeError(f"list index out of range: {index}", indices)
+            return IndexSizeError(f"list index out of range: {index}", indices)
         indices.append(index)
     return np.array(indices, dtype=np.int64)

@@ -21,7 +21,7 @@ from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
 from torch.utils.data import sampler as torch_samplers
 
 from fastload._process._interrupts import append_result
-from fastload.samplers._index_array import BadIndicesError, IndexBatch
+from fastload.samplers._index_array import IndexBatch
 from fastload.samplers._seeded_shuffle import SeededShuffle, sharded_in
 from fastload.samplers._sharded_sampler import Pass, ShardedSampler
 
@@ -251,7 +251,7 @@ class OwnBatches:
         rest = reader.rest if cut is None or cut.batch else cut.rest
         return min(reader.num_drawn, reader.source.num_samples) - len(rest)
 
-    def give(self, given: list[IndexBatch | BadIndicesError]) -> None:
+    def give(self, given: list[IndexBatch]) -> None:
         reader = self._begun_reader()
         if self._cut is not None and not self._cut.batch:
             reader.rest, self._cut = self._cut.rest, None

@@ -12,7 +12,6 @@ from torch.utils.data import BatchSampler
 from torch.utils.data.dataloader import _InfiniteConstantSampler
 
 from fastload._process._interrupts import append_result, is_interrupt
-from fastload.samplers._index_array import BadIndicesError, IndexBatch, index_array
 from fastload.samplers._own_batches import OwnBatches, is_torchs_own, own_batches
 
 
@@ -64,36 +63,7 @@ class Sampled:
             )
 
 
-class _Converted(Sampled):
-    """The index batches of a sampler as arrays, or as the errors that invalid ones fail with."""
-
-    def __init__(self, items: Iterator[Any], sampler: Any, num_passed: int = 0) -> None:
-        super().__init__(items, sampler, num_passed)
-        self._taken: list[Any] = []
-        self._converted: list[IndexBatch | BadIndicesError] | None = None  # from its conversion until it is given
-
-    def give(self, given: list[IndexBatch | BadIndicesError]) -> None:
-        if self._converted is not None and not self._converted:
-            self._taken, self._converted = [], None
-        if not self._taken:
-            super().give(self._taken)
-            if not self._taken:
-                return
-        if self._converted is None:
-            self._converted = [_converted(self._taken[0])]
-        append_result(given, self._converted.pop)
-
-
-def _converted(batch: Any) -> IndexBatch | BadIndicesError:
-    try:
-        return index_array(batch)
-    except BadIndicesError as error:
-        return error
-
-
-def begin_pass(
-    index_sampler: Any, begun: Iterator[Any] | None = None, num_passed: int = 0, *, takes_keys: bool = False
-) -> OwnBatches | Sampled:
+def begin_pass(index_sampler: Any, begun: Iterator[Any] | None = None, num_passed: int = 0) -> OwnBatches | Sampled:
     """Starts one pass over a loader's sampler of batches or of keys.
 
     Call it when torch calls ``iter(index_sampler)``: a user's sampler may draw random numbers in its ``__iter__``.
@@ -104,14 +74,12 @@ def begin_pass(
         begun: An unused iterator of it. If the sampler is not torch's own, it is used instead of a new one, because
             samplers may count how often they are asked.
         num_passed: Number of items that were taken from it before.
-        takes_keys: Whether items are given as a sampler that is not torch's own gave them. Otherwise they are int64
-            arrays; an invalid batch is given as its error.
     """
     own = own_batches(index_sampler)
     if own is not None:
         return own
     items = _nothings(index_sampler) or (iter(index_sampler) if begun is None else begun)
-    return (Sampled if takes_keys else _Converted)(items, index_sampler, num_passed)
+    return Sampled(items, index_sampler, num_passed)
 
 
 def _nothings(index_sampler: Any) -> Iterator[Any] | None:
