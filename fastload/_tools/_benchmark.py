@@ -14,17 +14,17 @@ from typing import Any
 
 import torch
 
-from fastload._display._stats import LoaderStats
-from fastload._display._table import Shown, Table
+from fastload._display._stats import LoaderStats, WaitTimes
+from fastload._display._table import Table
 from fastload._display._units import counted, in_percent, in_seconds
 from fastload._loader._counterparts import described
 from fastload._loader._loader import DataLoader
 from fastload._process._config import TorchDataLoader
-from fastload._process._waits import interval_of, quantile_seconds
+from fastload._process._waits import interval_of
 
 
 @dataclass(frozen=True)
-class BenchmarkResult(Shown):
+class BenchmarkResult(WaitTimes):
     """The result of `fastload.benchmark`; ``print(result)`` shows it, and so does a notebook.
 
     The steady state begins after the warm-up and ends with the first batch after `seconds`. All fields but the first
@@ -73,21 +73,6 @@ class BenchmarkResult(Shown):
         """The CPU time that a sample costs, on all processors together."""
         return self.cpu_seconds / self.samples
 
-    @property
-    def wait_p50_seconds(self) -> float:
-        """The time within which half of the batches came, to 3.2 %."""
-        return quantile_seconds(self.wait_counts, 0.5)
-
-    @property
-    def wait_p99_seconds(self) -> float:
-        """The time within which 99 of 100 batches came, to 3.2 %."""
-        return quantile_seconds(self.wait_counts, 0.99)
-
-    @property
-    def wait_longest_seconds(self) -> float:
-        """The longest wait for a batch, to 3.2 %."""
-        return quantile_seconds(self.wait_counts, 1.0)
-
     def as_dict(self) -> dict[str, Any]:
         """Returns the fields and the numbers computed from them, for logging as JSON.
 
@@ -110,9 +95,7 @@ class BenchmarkResult(Shown):
         if self.epochs:
             share = in_percent(self.epoch_start_seconds, self.seconds)
             yield "epoch starts", in_seconds(self.epoch_start_seconds), f"{self.epochs:,} of them, {share} of the time"
-        quantiles = (self.wait_p50_seconds, self.wait_p99_seconds, self.wait_longest_seconds)
-        p50, p99, longest = map(in_seconds, quantiles)
-        yield "waits", in_seconds(self.wait_seconds), f"p50 {p50}, p99 {p99}, longest {longest} for a batch"
+        yield "waits", in_seconds(self.wait_seconds), f"{self._wait_quantiles()} for a batch"
         if self.step_seconds:
             yield "training step", in_seconds(self.step_seconds), "after each batch, as asked for"
         busy = f"{in_seconds(self.cpu_seconds_per_sample)} a sample, {self.cpu_seconds / self.seconds:.1f} processors"
