@@ -114,12 +114,10 @@ def say(text: str, colour: str = "") -> None:
     """Writes text to standard output; its first line in `colour`, if there are colours."""
     if colour and is_rich(sys.stdout):
         from rich.console import Console
+        from rich.text import Text
 
         first, newline, rest = text.partition("\n")
-        console = Console(highlight=False, soft_wrap=True)
-        console.print(first, style=colour, markup=False, end=newline or "\n")
-        if newline:
-            console.print(rest, markup=False)
+        Console(soft_wrap=True).print(Text.assemble((first, colour), newline, rest))
     else:
         print(text)
 
