@@ -30,9 +30,9 @@ from fastload._process._interrupts import is_interrupt
 from fastload._process._waits import ConsumerClock
 from fastload._resume._generators import ProgramReplay
 from fastload.samplers._epoch_order import EpochOrder
-from fastload.samplers._index_array import BadIndicesError
 from fastload.samplers._own_batches import sequential_key
 from fastload.samplers._resting import common_epoch, depends_on_epoch, known_length
+from fastload.samplers._sampled import BadIndicesError
 
 # The most states of a stateful sampler that are kept.
 _MOST_BATCHES = 2**20

@@ -12,8 +12,7 @@ from fastload._iteration._saved_state import SavedState
 from fastload._iteration._setup import LoaderArguments
 from fastload._process._distributed import rank_and_world_size
 from fastload.samplers._epoch_order import EpochOrder
-from fastload.samplers._resting import holds_generator, loaded_at_rest, sampler_at_rest
-from fastload.samplers._saved_sampler import SavedSampler
+from fastload.samplers._resting import SavedSampler, holds_generator, loaded_at_rest, sampler_at_rest
 
 
 def state_of_epoch(

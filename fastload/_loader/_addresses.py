@@ -27,8 +27,8 @@ from fastload.samplers._draw_numbers import (
     numbers_of,
     size_of,
 )
-from fastload.samplers._index_array import BadIndicesError
 from fastload.samplers._resting import epoch_holder, kind_of, sharded_of
+from fastload.samplers._sampled import BadIndicesError
 
 # The class that makes a loader.
 Kind = Callable[..., Any]

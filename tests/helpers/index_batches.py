@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from fastload.samplers import _own_batches
-from fastload.samplers._index_array import index_array
-from fastload.samplers._sampled import Sampled, begin_pass
+from fastload.samplers._sampled import Sampled, begin_pass, index_array
 
 
 def lower(batch_sampler: object) -> BatchIterator:

@@ -13,7 +13,7 @@ from fastload import _native
 from fastload._delivery._batch_memory import PlacedBatch
 from fastload._quarantine._repair import BatchRepair
 from fastload.samplers._draw_numbers import Numbers
-from fastload.samplers._index_array import BadIndicesError, IndexBatch
+from fastload.samplers._sampled import BadIndicesError
 from fastload.sources._lowering import LoweredSource
 
 
@@ -59,7 +59,7 @@ class PendingBatch:
 
 
 def find_files(
-    source: LoweredSource, given: IndexBatch | BadIndicesError
+    source: LoweredSource, given: NDArray[np.int64] | BadIndicesError
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], Exception | None]:
     """Returns the first attributes of a PendingBatch for a sampler's batch: its indices, their files, and the error.
 
