@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import copy
+import inspect
 import multiprocessing
 import os
 import time
@@ -79,7 +80,8 @@ class BenchmarkResult(WaitTimes):
         Returns:
             Name -> number, str, dict of numbers by text, or None.
         """
-        values = {name: getattr(self, name) for name in (*self.__dataclass_fields__, *_DERIVED)}
+        derived = dict(inspect.getmembers(type(self), lambda member: isinstance(member, property)))
+        values = {name: getattr(self, name) for name in (*self.__dataclass_fields__, *derived)}
         values["wait_counts"] = {str(interval): count for interval, count in self.wait_counts.items()}
         values["stats"] = None if self.stats is None else self.stats.as_dict()
         return values
@@ -100,15 +102,6 @@ class BenchmarkResult(WaitTimes):
             yield "training step", in_seconds(self.step_seconds), "after each batch, as asked for"
         busy = f"{in_seconds(self.cpu_seconds_per_sample)} a sample, {self.cpu_seconds / self.seconds:.1f} processors"
         yield "CPU time", in_seconds(self.cpu_seconds), busy
-
-
-_DERIVED = (
-    "samples_per_second",
-    "cpu_seconds_per_sample",
-    "wait_p50_seconds",
-    "wait_p99_seconds",
-    "wait_longest_seconds",
-)
 
 
 # The clock that clock_getcpuclockid(3) names on Linux: the inverted process number, above a kind; 2 is run time.

@@ -33,22 +33,13 @@ _STEPS_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Measured:
-    """The steady state of a loader.
+    """The steady state of a loader with some form of workers: "threads", "processes" or "caller".
 
-    Attributes:
-        workers: The form of the workers: "threads", "processes" or "caller".
-        num_workers: Number of workers.
-        samples_per_second: Rate with no pause between two batches, or with the step that was asked for.
-        samples_per_batch: Mean number of samples in a batch.
-        cpu_seconds: CPU time that a sample costs, all threads and worker processes together.
-        stage_seconds: Thread time that a sample costs, by the stages of LoaderStats.
-        gil_held_share: See LoaderStats.
-        pool_share: Share of the CPU time that threads of other libraries take: NumPy's, OpenCV's, OpenMP's.
-            0.0 with worker processes, whose threads are not looked at.
-        busy_elsewhere: Processors' worth of time that other programs took, except niced ones; 0.0 if this process may
-            not use all of the machine's processors.
-        bytes_held: Memory of batches at the end.
-        result: The whole result of the benchmark.
+    The rate is with no pause between two batches, or with the step that was asked for. A sample costs `cpu_seconds`,
+    all threads and worker processes together, and the thread time `stage_seconds` by the stages of LoaderStats.
+    `pool_share` of the CPU time is taken by threads of other libraries, NumPy's, OpenCV's, OpenMP's; 0.0 with worker
+    processes, whose threads are not looked at. Other programs, except niced ones, took `busy_elsewhere` processors'
+    worth of time; 0.0 if this process may not use all of the machine's processors.
     """
 
     workers: str
