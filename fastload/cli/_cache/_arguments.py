@@ -201,10 +201,9 @@ class Kind:
         return ImageFiles(files.paths, _first_steps_of(files) if self.needs_loader else None)
 
 
+_NO_INDEX = "progressive, with restart markers, of fewer than four rows of blocks, damaged, or no JPEG"
 _ALL = (
-    Kind(
-        "index", "indexes", "progressive, with restart markers, of fewer than four rows of blocks, damaged, or no JPEG"
-    ),
+    Kind("index", "indexes", _NO_INDEX),
     Kind("coefficients", "coefficients", "damaged, no JPEG, or one that Pillow decodes"),
     Kind("pixels", "pixels", "damaged, or no image", needs_loader=True),
 )
