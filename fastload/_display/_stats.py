@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
@@ -296,8 +297,7 @@ def _rows_of(stats: LoaderStats) -> list[_Row]:
         *_samples(stats),
         *_stage_times(stats.stage_seconds),
         *_waits(stats),
-        *_images(stats),
-        *_gil(stats),
+        *_users_code(stats),
         *_memory(stats),
         *_cache(stats),
         *_device(stats),
@@ -359,15 +359,12 @@ def _what_limits(stats: LoaderStats) -> str:
     return "loading is about as fast as training"
 
 
-def _images(stats: LoaderStats) -> Iterator[_Row]:
+def _users_code(stats: LoaderStats) -> Iterator[_Row]:
     if stats.images_opened:
         note = _reasons(stats.image_fallback_reasons)
         yield "images", "opened by your code", f"{stats.images_opened:,}", "", ""
         native = in_percent(stats.images_native, stats.images_opened)
         yield "images", "decoded natively", f"{stats.images_native:,}", native, note and f"by Pillow: {note}"
-
-
-def _gil(stats: LoaderStats) -> Iterator[_Row]:
     if stats.gil_checks:
         note = f"a thread waits for it {in_seconds(stats.mean_gil_wait_seconds)} on average"
         yield "GIL", "held by another", "", in_percent(stats.gil_held, stats.gil_checks), note
@@ -409,5 +406,4 @@ def _device(stats: LoaderStats) -> Iterator[_Row]:
 
 
 def _reasons(counts: Mapping[str, int]) -> str:
-    ordered = sorted(((reason, count) for reason, count in counts.items() if count), key=lambda item: -item[1])
-    return ", ".join(f"{reason} {count:,}" for reason, count in ordered)
+    return ", ".join(f"{reason} {count:,}" for reason, count in Counter(counts).most_common() if count)
