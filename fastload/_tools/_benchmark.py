@@ -275,10 +275,8 @@ class SampleCount:
 def _longest(batch: Any) -> int:
     """Returns the length of the longest part: a list of views is shorter than the labels beside it."""
     if isinstance(batch, Mapping):
-        return max(map(_length, batch.values()), default=0)
-    if isinstance(batch, (list, tuple)):
-        return max(map(_length, batch), default=0)
-    return _length(batch)
+        batch = tuple(batch.values())
+    return max(map(_length, batch), default=0) if isinstance(batch, (list, tuple)) else _length(batch)
 
 
 def _length(part: Any) -> int:
@@ -296,11 +294,8 @@ def cpu_seconds() -> float:
     ended = times.children_user + times.children_system
     # active_children() waits for processes that have just ended: these are in the sum above the next time.
     workers = [process.pid for process in multiprocessing.active_children()]
-    return time.process_time() + ended + sum(_run_seconds(pid) for pid in workers if pid is not None)
-
-
-def _run_seconds(pid: int) -> float:
-    try:
-        return time.clock_gettime((~pid << 3) | _RUN_TIME_KIND)
-    except OSError:  # it has ended
-        return 0.0
+    seconds = time.process_time() + ended
+    for pid in filter(None, workers):
+        with contextlib.suppress(OSError):  # it has ended
+            seconds += time.clock_gettime((~pid << 3) | _RUN_TIME_KIND)
+    return seconds

@@ -160,15 +160,11 @@ class _Reader:
             return
         num_drawn = self.num_drawn + num_new
         num_surplus = max(0, num_drawn - self.source.num_samples)
-        filled = [piece for piece in [self.rest, *map(_as_array, self._pieces)] if len(piece)]
+        drawn = [self.rest, *(piece.numpy(force=True) for piece in self._pieces)]
+        filled = [piece for piece in drawn if len(piece)]
         rest = filled[0] if len(filled) == 1 else np.concatenate(filled)
         rest = rest[: len(rest) - num_surplus]
         self.rest, self.num_drawn, self._pieces = rest, num_drawn, []
-
-
-def _as_array(indices: torch.Tensor) -> Indices:
-    array: Indices = indices.numpy(force=True)
-    return array
 
 
 class _Cut(NamedTuple):
