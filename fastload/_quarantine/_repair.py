@@ -26,7 +26,6 @@ from fastload._quarantine._failure import Account, Failure, is_of_sample
 from fastload._quarantine._guard import RETRIED
 from fastload._quarantine._policy import ErrorPolicy
 from fastload._quarantine._substitutes import Candidates, choices
-from fastload.samplers._draw_numbers import Numbers
 
 # Width and height of an image.
 Size = tuple[int, int]
@@ -115,10 +114,6 @@ class BatchRepair:
                 indices[position] = place.index
         loaded: NDArray[np.int64] = indices[self.positions]
         return loaded
-
-    def numbers_of_loaded(self, numbers: Numbers | None) -> Numbers | None:
-        """Returns the draw numbers of loaded samples, given those for the sampler's samples."""
-        return None if numbers is None else numbers[self.positions]
 
     @property
     def replaced(self) -> dict[int, int]:

@@ -47,7 +47,9 @@ class PendingBatch:
         These are the files, the address and size of each part of the memory, its owner, the copy to a device, and the
         numbers of the draws.
         """
-        numbers = self.numbers if self.repair is None else self.repair.numbers_of_loaded(self.numbers)
+        numbers = self.numbers
+        if numbers is not None and self.repair is not None:
+            numbers = numbers[self.repair.positions]  # of the loaded samples
         return self.files, self.place.parts, self, self.place.copy, numbers
 
     @property

@@ -132,23 +132,20 @@ class _Pools:
     """The CPU time of threads that are neither Python's nor the engine's, between the first and the last look."""
 
     def __init__(self) -> None:
-        self._looked = 0.0
-        self._first: tuple[float, dict[str, float]] | None = None
-        self._last: tuple[float, dict[str, float]] | None = None
+        self._next_look = 0.0
+        self._looks: list[tuple[float, dict[str, float]]] = []  # the first and the last
 
     def look(self) -> None:
-        if time.monotonic() - self._looked < _LOOK_SECONDS:
-            return
-        self._last = time.process_time(), _seconds_of_others()
-        self._first = self._first or self._last
-        self._looked = time.monotonic()
+        if time.monotonic() >= self._next_look:
+            self._looks[1:] = [(time.process_time(), _seconds_of_others())]
+            self._next_look = time.monotonic() + _LOOK_SECONDS
 
     def share(self) -> float:
-        if self._first is None or self._last is None or self._last[0] <= self._first[0]:
+        if len(self._looks) < 2:
             return 0.0
-        before = self._first[1]
-        theirs = sum(seconds - before.get(task, 0.0) for task, seconds in self._last[1].items())
-        return theirs / (self._last[0] - self._first[0])
+        (begin, before), (end, after) = self._looks
+        theirs = sum(seconds - before.get(task, 0.0) for task, seconds in after.items())
+        return theirs / (end - begin) if end > begin else 0.0
 
 
 def _seconds_of_others() -> dict[str, float]:
