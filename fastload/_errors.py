@@ -240,19 +240,11 @@ def sample_error(
 ) -> SampleError:
     """Builds the error of one sample, ready to be raised.
 
-    Args:
-        index: Dataset index.
-        path: File name; bytes are decoded as the file system does.
-        stage: Stage of the failure.
-        cause: The original exception, or the text of a native status. The result takes an exception's type (``except``
-            clauses for it keep working) and attributes, and has it as ``__cause__``.
-        offset: Byte of the file at which the fault shows.
-        detail: A clause that follows the cause's text, for example the file's first bytes.
-        next_step: A sentence that says what to do; default: the stage's.
-
-    Returns:
-        A SampleError. It also derives from ``type(cause)``, unless the two cannot be combined or the cause steers
-        control flow (StopIteration, KeyboardInterrupt and the like).
+    `cause` is the original exception, or the text of a native status. The error has an exception as ``__cause__`` and
+    takes its attributes. It also derives from ``type(cause)``, so that ``except`` clauses for it keep working, unless
+    the two cannot be combined or the cause steers control flow (StopIteration, KeyboardInterrupt and the like).
+    `detail` is a clause that follows the cause's text, for example the file's first bytes, and `next_step` a sentence
+    that says what to do, by default the stage's.
     """
     name = os.fsdecode(path)
     original = cause if isinstance(cause, BaseException) else None

@@ -25,11 +25,8 @@ def is_rich(stream: TextIO) -> bool:
 class Progress:
     """A context that reports the progress of the work inside it to standard error once it takes over two seconds.
 
-    Args:
-        what: Name of the work, for example "comparing".
-        unit: Unit of `advance`, in the plural; "" if the progress is unknown.
-        has_rate: Whether the rate and the time left are shown, for work that may take an hour.
-        is_shown: Whether anything is.
+    `what` names the work, for example "comparing", and `unit` the unit of `advance` in the plural; "" if the progress
+    is unknown. With `has_rate` the rate and the time left are shown, for work that may take an hour.
     """
 
     def __init__(self, what: str, unit: str = "", *, has_rate: bool = False, is_shown: bool = True) -> None:

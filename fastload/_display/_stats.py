@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
@@ -12,24 +13,56 @@ from fastload._display._table import Shown, Table
 from fastload._display._units import counted, in_bytes, in_percent, in_seconds
 from fastload._process._waits import quantile_seconds
 
-# Fields that are current levels and do not add up; all others count from the first iteration on.
-CURRENT_LEVELS = frozenset(
-    {
-        "bytes_held",
-        "scratch_bytes",
-        "batches_in_flight",
-        "queue_depth",
-        "fallback_queue_depth",
-        "staging_bytes",
-        "device_bytes",
-        "cache_records",
-        "cache_memory_bytes",
-    }
-)
+
+def _level() -> int:
+    """Declares a field that is a current level and does not add up; all others count from the first iteration on."""
+    return field(default=0, metadata={"is_level": True})
+
+
+class WaitTimes(Shown):
+    """An object with `wait_counts`, the batches by the time that next() took, and the times read from these."""
+
+    wait_counts: Mapping[int, int]
+
+    @property
+    def wait_p50_seconds(self) -> float:
+        """The time that half of the batches took next() at most, to within 3.2 %; 0.0 without batches."""
+        return self.wait_quantile_seconds(0.5)
+
+    @property
+    def wait_p99_seconds(self) -> float:
+        """The time that 99 of 100 batches took next() at most, to within 3.2 %; 0.0 without batches."""
+        return self.wait_quantile_seconds(0.99)
+
+    @property
+    def wait_longest_seconds(self) -> float:
+        """The longest time that next() took to return a batch, to within 3.2 %; 0.0 without batches."""
+        return self.wait_quantile_seconds(1.0)
+
+    def wait_quantile_seconds(self, share: float) -> float:
+        """Returns the time that next() took at most for this share of the batches.
+
+        Args:
+            share: from 0.0 to 1.0.
+
+        Returns:
+            Seconds, to within 3.2 %; 0.0 without batches.
+
+        Raises:
+            ValueError: `share` is outside this range.
+        """
+        if not 0.0 <= share <= 1.0:
+            raise ValueError(f"share must be in [0.0, 1.0], got {share!r}")
+        return quantile_seconds(self.wait_counts, share)
+
+    def _wait_quantiles(self) -> str:
+        """Returns the three times in words, for a table."""
+        times = (self.wait_p50_seconds, self.wait_p99_seconds, self.wait_longest_seconds)
+        return "p50 {}, p99 {}, longest {}".format(*map(in_seconds, times))
 
 
 @dataclass(frozen=True)
-class LoaderStats(Shown):
+class LoaderStats(WaitTimes):
     """Counts, times and memory of one loader since it was made, over all of its iterations and workers.
 
     ``print(stats)`` and notebooks show a table of the nonzero values. ``later - earlier`` is another LoaderStats with
@@ -115,14 +148,14 @@ class LoaderStats(Shown):
     consumer_busy_seconds: float = 0.0
     wait_counts: Mapping[int, int] = field(default_factory=dict)
     worker_wait_seconds: float = 0.0
-    bytes_held: int = 0
-    scratch_bytes: int = 0
-    batches_in_flight: int = 0
-    queue_depth: int = 0
-    fallback_queue_depth: int = 0
+    bytes_held: int = _level()
+    scratch_bytes: int = _level()
+    batches_in_flight: int = _level()
+    queue_depth: int = _level()
+    fallback_queue_depth: int = _level()
     bytes_copied: int = 0
-    staging_bytes: int = 0
-    device_bytes: int = 0
+    staging_bytes: int = _level()
+    device_bytes: int = _level()
     pageable_allocations: int = 0
     gil_checks: int = 0
     gil_held: int = 0
@@ -136,8 +169,8 @@ class LoaderStats(Shown):
     cache_mismatches: int = 0
     cache_dropped: int = 0
     cache_damaged: int = 0
-    cache_records: int = 0
-    cache_memory_bytes: int = 0
+    cache_records: int = _level()
+    cache_memory_bytes: int = _level()
     cache_bytes_read: int = 0
     cache_bytes_written: int = 0
 
@@ -203,37 +236,6 @@ class LoaderStats(Shown):
         """The mean time between a batch and the next request, which is a training step; 0.0 without batches."""
         return self.consumer_busy_seconds / self.batches_delivered if self.batches_delivered else 0.0
 
-    @property
-    def wait_p50_seconds(self) -> float:
-        """The time that half of the batches took next() at most, to within 3.2 %; 0.0 without batches."""
-        return self.wait_quantile_seconds(0.5)
-
-    @property
-    def wait_p99_seconds(self) -> float:
-        """The time that 99 of 100 batches took next() at most, to within 3.2 %; 0.0 without batches."""
-        return self.wait_quantile_seconds(0.99)
-
-    @property
-    def wait_longest_seconds(self) -> float:
-        """The longest time that next() took to return a batch, to within 3.2 %; 0.0 without batches."""
-        return self.wait_quantile_seconds(1.0)
-
-    def wait_quantile_seconds(self, share: float) -> float:
-        """Returns the time that next() took at most for this share of the batches.
-
-        Args:
-            share: from 0.0 to 1.0.
-
-        Returns:
-            Seconds, to within 3.2 %; 0.0 without batches.
-
-        Raises:
-            ValueError: `share` is outside this range.
-        """
-        if not 0.0 <= share <= 1.0:
-            raise ValueError(f"share must be in [0.0, 1.0], got {share!r}")
-        return quantile_seconds(self.wait_counts, share)
-
     def as_dict(self) -> dict[str, Any]:
         """Returns the fields as plain dicts and numbers, for logging as JSON.
 
@@ -261,6 +263,9 @@ class LoaderStats(Shown):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return functools.partial(LoaderStats, **self.as_dict()), ()
+
+
+CURRENT_LEVELS = frozenset(entry.name for entry in fields(LoaderStats) if "is_level" in entry.metadata)
 
 
 def _plain(value: Any) -> Any:
@@ -292,8 +297,7 @@ def _rows_of(stats: LoaderStats) -> list[_Row]:
         *_samples(stats),
         *_stage_times(stats.stage_seconds),
         *_waits(stats),
-        *_images(stats),
-        *_gil(stats),
+        *_users_code(stats),
         *_memory(stats),
         *_cache(stats),
         *_device(stats),
@@ -336,12 +340,7 @@ _STAGE_NOTES = {
 
 def _waits(stats: LoaderStats) -> Iterator[_Row]:
     if stats.consumer_wait_seconds:
-        p50, p99, longest = (
-            in_seconds(seconds)
-            for seconds in (stats.wait_p50_seconds, stats.wait_p99_seconds, stats.wait_longest_seconds)
-        )
-        note = f"p50 {p50}, p99 {p99}, longest {longest}"
-        yield "waits", "you, for batches", in_seconds(stats.consumer_wait_seconds), "", note
+        yield "waits", "you, for batches", in_seconds(stats.consumer_wait_seconds), "", stats._wait_quantiles()
     if stats.consumer_busy_seconds:
         note = f"{in_seconds(stats.mean_step_seconds)} a batch"
         yield "waits", "between batches", in_seconds(stats.consumer_busy_seconds), "", note
@@ -360,15 +359,12 @@ def _what_limits(stats: LoaderStats) -> str:
     return "loading is about as fast as training"
 
 
-def _images(stats: LoaderStats) -> Iterator[_Row]:
+def _users_code(stats: LoaderStats) -> Iterator[_Row]:
     if stats.images_opened:
         note = _reasons(stats.image_fallback_reasons)
         yield "images", "opened by your code", f"{stats.images_opened:,}", "", ""
         native = in_percent(stats.images_native, stats.images_opened)
         yield "images", "decoded natively", f"{stats.images_native:,}", native, note and f"by Pillow: {note}"
-
-
-def _gil(stats: LoaderStats) -> Iterator[_Row]:
     if stats.gil_checks:
         note = f"a thread waits for it {in_seconds(stats.mean_gil_wait_seconds)} on average"
         yield "GIL", "held by another", "", in_percent(stats.gil_held, stats.gil_checks), note
@@ -410,5 +406,4 @@ def _device(stats: LoaderStats) -> Iterator[_Row]:
 
 
 def _reasons(counts: Mapping[str, int]) -> str:
-    ordered = sorted(((reason, count) for reason, count in counts.items() if count), key=lambda item: -item[1])
-    return ", ".join(f"{reason} {count:,}" for reason, count in ordered)
+    return ", ".join(f"{reason} {count:,}" for reason, count in Counter(counts).most_common() if count)

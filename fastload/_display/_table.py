@@ -14,14 +14,7 @@ MAX_COLUMNS = 100
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells under a title.
-
-    Attributes:
-        title: One line, or none.
-        rows: Rows of cells; they may differ in length.
-        head: Names of the columns, or none.
-        right: Numbers of the right-aligned columns.
-    """
+    """Rows of cells, which may differ in length, under a title; columns with a number in `right` are right-aligned."""
 
     title: str
     rows: Sequence[Sequence[str]]

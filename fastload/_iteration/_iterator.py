@@ -30,9 +30,9 @@ from fastload._process._interrupts import is_interrupt
 from fastload._process._waits import ConsumerClock
 from fastload._resume._generators import ProgramReplay
 from fastload.samplers._epoch_order import EpochOrder
-from fastload.samplers._index_array import BadIndicesError
 from fastload.samplers._own_batches import sequential_key
 from fastload.samplers._resting import common_epoch, depends_on_epoch, known_length
+from fastload.samplers._sampled import BadIndicesError
 
 # The most states of a stateful sampler that are kept.
 _MOST_BATCHES = 2**20
@@ -95,7 +95,7 @@ class EpochIterator(_BaseDataLoaderIter, _native.Droppable):
         # The states of a stateful sampler are kept back to the batch at which a saved state may begin.
         every = maker.snapshot_every
         depth = setup.max_batches + setup.delivery.prefetch + 2 + (every - 1 if every else _MOST_BATCHES)
-        return order_from(saved, setup.index_sampler, depth, takes_keys=maker.takes_keys)
+        return order_from(saved, setup.index_sampler, depth)
 
     def _reset(self, loader: TorchDataLoader[Any], first_iter: bool = False) -> None:
         """Begins another epoch on the same iterator; torch calls it for persistent_workers."""
@@ -375,7 +375,7 @@ class EpochIterator(_BaseDataLoaderIter, _native.Droppable):
             self._request = None  # it may refer to an error, whose traceback refers to this frame
 
     def _request_of(self, given: Any) -> Request:
-        item = self._order.item(given)
+        item = self._order.item(given, takes_keys=self._maker.takes_keys)
         numbers = self._order.draw_numbers(_num_samples(item)) if self._maker.takes_numbers else None
         return Request(self._next_number + self._maker.in_flight, item, self._key, numbers)
 

@@ -30,7 +30,7 @@ from fastload._resume._fields import Fields
 from fastload._resume._generators import torch_state, torch_text
 from fastload._resume._user_state import UserState
 from fastload._workers._native_draws import check_draws
-from fastload.samplers._saved_sampler import SavedSampler
+from fastload.samplers._resting import SavedSampler
 
 VERSION = 1
 _MAX_WORKERS = 4096

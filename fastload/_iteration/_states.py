@@ -12,8 +12,7 @@ from fastload._iteration._saved_state import SavedState
 from fastload._iteration._setup import LoaderArguments
 from fastload._process._distributed import rank_and_world_size
 from fastload.samplers._epoch_order import EpochOrder
-from fastload.samplers._resting import holds_generator, loaded_at_rest, sampler_at_rest
-from fastload.samplers._saved_sampler import SavedSampler
+from fastload.samplers._resting import SavedSampler, holds_generator, loaded_at_rest, sampler_at_rest
 
 
 def state_of_epoch(
@@ -67,13 +66,12 @@ def generator_state(
     return generator.get_state()
 
 
-def order_from(saved: SavedState | None, index_sampler: Any, depth: int, *, takes_keys: bool) -> EpochOrder:
+def order_from(saved: SavedState | None, index_sampler: Any, depth: int) -> EpochOrder:
     """Returns the order of an epoch, resumed from `saved` if it is not None. See EpochOrder for the other arguments."""
     if saved is None:
-        return EpochOrder(index_sampler, depth, takes_keys=takes_keys)
+        return EpochOrder(index_sampler, depth)
     if saved.moment != "in an epoch":
-        loaded = loaded_at_rest(index_sampler, saved.sampler)
-        return EpochOrder(index_sampler, depth, loaded=loaded, takes_keys=takes_keys)
+        return EpochOrder(index_sampler, depth, loaded=loaded_at_rest(index_sampler, saved.sampler))
     loaded = (saved.sampler.state,) if saved.sampler.kind == "stateful" else ()
     position = saved.begins_at if saved.next_worker is None else 0  # a stream's order is the same from any position
-    return EpochOrder(index_sampler, depth, saved.sampler, position, loaded, takes_keys=takes_keys)
+    return EpochOrder(index_sampler, depth, saved.sampler, position, loaded)

@@ -27,8 +27,8 @@ from fastload.samplers._draw_numbers import (
     numbers_of,
     size_of,
 )
-from fastload.samplers._index_array import BadIndicesError, IndexBatch
 from fastload.samplers._resting import epoch_holder, kind_of, sharded_of
+from fastload.samplers._sampled import BadIndicesError
 
 # The class that makes a loader.
 Kind = Callable[..., Any]
@@ -243,14 +243,15 @@ def _sample_of_state(
 def _step_of(detached: Any, saved: SavedState, index: int) -> int:
     """Returns the number of the first batch that has a sample, from the position of the state in `detached` on."""
     current = CurrentLoader(detached)
-    order = order_from(saved, current.index_sampler, current.arguments.max_batches, takes_keys=False)
+    order = order_from(saved, current.index_sampler, current.arguments.max_batches)
     order.begin(None)
     for step in itertools.count(saved.position):
-        given: list[IndexBatch | BadIndicesError] = []
+        given: list[Any] = []
         order.give(given)
         if not given:
             break
-        indices = given[0].before if isinstance(given[0], BadIndicesError) else given[0]
+        batch = order.item(given[0], takes_keys=False)
+        indices = batch.before if isinstance(batch, BadIndicesError) else batch
         if index in indices % len(detached.dataset):
             return step
     raise ValueError(

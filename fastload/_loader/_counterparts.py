@@ -42,13 +42,12 @@ def described(loader: TorchDataLoader[Any]) -> str:
     return repr(loader) if isinstance(loader, DataLoader) else describe(loader, None)
 
 
-def without_cache(loader: DataLoader[Any]) -> DataLoader[Any]:
+def without_cache(now: CurrentLoader) -> TorchDataLoader[Any]:
     """Copies a loader, with its class and epoch; the copy has no cache and no ledger of bad samples."""
-    detached = copy.copy(loader)
+    detached = copy.copy(now.loader)
     nothing: dict[str, Any] = {"cache": None, "ledger": None}
-    now = CurrentLoader(loader)
     vars(detached).update(_fastload=now.kept.with_settings(dataclasses.replace(now.settings, **nothing)))
-    if type(loader) is DataLoader:
+    if type(detached) is DataLoader:
         vars(detached).update(nothing)
     return detached
 

@@ -18,17 +18,11 @@ _OF_DEVICE = tuple(getattr(torch, name) for name in ("OutOfMemoryError", "Accele
 
 @dataclass(frozen=True)
 class Failure:
-    """One sample that could not be loaded.
+    """One sample that could not be loaded, or was itself tried as a substitute, at a position of its batch.
 
-    Attributes:
-        position: Position in its batch.
-        index: Index in the data set.
-        substitute: Index of its substitute; None if it was left out, or no substitute was found.
-        is_substitute: Whether it was itself tried as a substitute.
-        path: Path of its file, if known.
-        stage: Stage at which it failed: SampleError's, or "dataset" for an exception of a user's data set.
-        errno: The system's error number, or None.
-        cause: Type of the exception, for counts; empty if only a status is known.
+    `substitute` is the index of its substitute; None if it was left out, or none was found. `stage` is SampleError's,
+    or "dataset" for an exception of a user's data set. `cause` is the type of the exception, for counts; empty if only
+    a status is known.
     """
 
     position: int

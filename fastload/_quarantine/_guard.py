@@ -35,9 +35,8 @@ class SampleGuard:
     def batch(self, indices: Iterable[Any], load: Callable[[Any], Any]) -> list[Any]:
         """Returns what `load` gives for each index or for its substitute, without samples that are left out.
 
-        Raises:
-            Exception: The exception of `load`: the sample is not its cause, no substitute could be loaded, or the batch
-                would be empty.
+        Raises what `load` raises if the sample is not the cause, no substitute can be loaded, or the batch would be
+        empty.
         """
         samples: list[Any] = []
         first_error: Exception | None = None

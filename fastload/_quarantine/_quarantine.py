@@ -34,20 +34,15 @@ _Version = tuple[int, int]
 class Ledger:
     """Appends lines to a file. A write error causes one warning and is otherwise ignored.
 
-    The file is created with the first line. The lines of one batch are written by one call.
+    The file is created with the first line. The lines of one batch are written by one call. Each of several ranks has
+    its own file: bad.jsonl -> bad.rank0003.jsonl.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], rank: int = 0, world_size: int = 1) -> None:
+        if world_size > 1:
+            path = Path(path).with_stem(f"{Path(path).stem}.rank{rank:04d}")
         self.path = os.fspath(path)
         self._has_begun = self._has_failed = False
-
-    @classmethod
-    def of_rank(cls, path: str | os.PathLike[str], rank: int, world_size: int) -> Ledger:
-        """Returns the ledger of one of several ranks, each with its own file: bad.jsonl -> bad.rank0003.jsonl."""
-        if world_size <= 1:
-            return cls(path)
-        given = Path(path)
-        return cls(given.with_name(f"{given.stem}.rank{rank:04d}{given.suffix}"))
 
     def append(self, entries: Iterable[Mapping[str, Any]]) -> None:
         lines = "".join(json.dumps(entry, ensure_ascii=True) + "\n" for entry in entries)
@@ -89,12 +84,12 @@ class KnownFailures:
         self._accepted: object = None
         self._known: dict[int, tuple[_Version, Failure]] = {}
 
-    def note(self, error: SampleError, failure: Failure, begun_ns: int, directory: int | None) -> None:
+    def note(self, error: SampleError, begun_ns: int, directory: int | None) -> None:
         """Records a sample that failed by its contents, in a load that began at `begun_ns` of time.time_ns().
 
         A relative path is relative to `directory`, a descriptor; None: the current directory.
         """
-        is_of_contents = failure.stage in ("header", "decode", "limit") and failure.errno in (None, errno.EFBIG)
+        is_of_contents = error.stage in ("header", "decode", "limit") and error.errno in (None, errno.EFBIG)
         # Memory may be available the next time, and the program decides which warnings are errors.
         if not is_of_contents or not is_of_sample(error) or isinstance(error.cause, Warning):
             return
@@ -104,7 +99,7 @@ class KnownFailures:
         found = _status(error.path, directory)
         if found is None or max(found.st_mtime_ns, found.st_ctime_ns) > begun_ns - _CLOCK_NS:
             return
-        self._known[failure.index] = _version(found), failure
+        self._known[error.index] = _version(found), Failure.of(error, error.index, 0)
 
     def among(self, indices: NDArray[np.int64], source: LoweredSource) -> list[int]:
         """Returns the positions of samples that have failed before; none for another data set."""
@@ -145,7 +140,7 @@ class Quarantine:
     def __init__(self, policy: ErrorPolicy, rank: int, world_size: int, add: Callable[[dict[str, Any]], None]) -> None:
         self.policy = policy
         self._rank = rank
-        self._ledger = None if policy.ledger is None else Ledger.of_rank(policy.ledger, rank, world_size)
+        self._ledger = None if policy.ledger is None else Ledger(policy.ledger, rank, world_size)
         self._add = add
         self._num_samples = self._num_failed = 0
         self._kinds: collections.Counter[str] = collections.Counter()
@@ -161,10 +156,8 @@ class Quarantine:
         self._kinds.update(failure.kind for failure in account.failures)
         self._add({"samples_replaced" if self.policy.on_error == "replace" else "samples_skipped": len(bad)})
         if self._ledger is not None:
-            self._ledger.append(self._entry(failure, epoch, step) for failure in account.failures)
-
-    def _entry(self, failure: Failure, epoch: int, step: int) -> dict[str, Any]:
-        return {"time": time.time(), "rank": self._rank, "epoch": epoch, "step": step, **failure.as_dict()}
+            now = {"time": time.time(), "rank": self._rank, "epoch": epoch, "step": step}
+            self._ledger.append({**now, **failure.as_dict()} for failure in account.failures)
 
     def check(self) -> None:
         """Raises TooManyErrors if more samples have failed than max_errors allows."""

@@ -26,7 +26,6 @@ from fastload._quarantine._failure import Account, Failure, is_of_sample
 from fastload._quarantine._guard import RETRIED
 from fastload._quarantine._policy import ErrorPolicy
 from fastload._quarantine._substitutes import Candidates, choices
-from fastload.samplers._draw_numbers import Numbers
 
 # Width and height of an image.
 Size = tuple[int, int]
@@ -35,12 +34,9 @@ FindKnown = Callable[[int], "Failure | None"]
 
 
 class FailedPlace(NamedTuple):
-    """A place of a batch that failed in a load.
+    """A place of a batch, by its position among the loaded samples, that failed in a load.
 
-    Attributes:
-        position: Position among the loaded samples.
-        error: Why it failed.
-        drawn_size: Size of the image if its transform had drawn before the failure; None if nothing was drawn in order.
+    `drawn_size` is the image's if its transform had drawn before the failure; None if nothing was drawn in order.
     """
 
     position: int
@@ -59,17 +55,13 @@ class Unrepairable(NamedTuple):
 class Place:
     """A place of a batch whose own sample cannot be loaded.
 
-    Attributes:
-        tries: The sample, then the substitutes to try in its place.
-        failures: Failures of the first of these.
-        drawn_sizes: FailedPlace.drawn_size of each failure.
-        error: Error of the sample itself once it has failed here; None if it was a known failure.
-        num_retries: How often the current try was repeated.
+    `tries` are the sample, then its substitutes. `failures` belong to the first of these, each with its
+    FailedPlace.drawn_size. `error` is the sample's own once it has failed here; None if it was a known failure.
+    `num_retries` counts how often the current try was repeated.
     """
 
     tries: tuple[int, ...]
-    failures: tuple[Failure, ...] = ()
-    drawn_sizes: tuple[Size | None, ...] = ()
+    failures: tuple[tuple[Failure, Size | None], ...] = ()
     error: Exception | None = None
     num_retries: int = 0
 
@@ -81,32 +73,19 @@ class Place:
     def failed(self, failure: Failure, drawn_size: Size | None, error: Exception | None) -> Place:
         """Returns this place with its current try failed, so the next one is current."""
         first = error if not self.failures else self.error
-        return replace(
-            self,
-            failures=(*self.failures, failure),
-            drawn_sizes=(*self.drawn_sizes, drawn_size),
-            error=first,
-            num_retries=0,
-        )
+        return replace(self, failures=(*self.failures, (failure, drawn_size)), error=first, num_retries=0)
 
     def back_to(self, count: int) -> Place:
         """Returns this place with only the first `count` failures."""
-        error = self.error if count else None
-        return replace(
-            self, failures=self.failures[:count], drawn_sizes=self.drawn_sizes[:count], error=error, num_retries=0
-        )
+        return replace(self, failures=self.failures[:count], error=self.error if count else None, num_retries=0)
 
 
 @dataclass(frozen=True)
 class BatchRepair:
-    """A batch, and the state of its samples so far.
+    """A batch by the sampler's indices, and the state of its samples so far, for a policy that replaces or skips.
 
-    Attributes:
-        policy: A policy with on_error "replace" or "skip".
-        candidates: Possible substitutes.
-        indices: The sampler's indices.
-        places: Places whose own sample cannot be loaded, by position.
-        pause: How often storage has failed, if it needs a pause before the next load; None if not.
+    `places` are those whose own sample cannot be loaded, by position. `pause` tells how often storage has failed, if it
+    needs a pause before the next load; None if not.
     """
 
     policy: ErrorPolicy
@@ -136,10 +115,6 @@ class BatchRepair:
         loaded: NDArray[np.int64] = indices[self.positions]
         return loaded
 
-    def numbers_of_loaded(self, numbers: Numbers | None) -> Numbers | None:
-        """Returns the draw numbers of loaded samples, given those for the sampler's samples."""
-        return None if numbers is None else numbers[self.positions]
-
     @property
     def replaced(self) -> dict[int, int]:
         """The sampler's index for each substitute, by position among the loaded samples."""
@@ -153,7 +128,7 @@ class BatchRepair:
         return [
             (position, number, size)
             for position, place in sorted(self.places.items())
-            for number, size in enumerate(place.drawn_sizes)
+            for number, (_, size) in enumerate(place.failures)
             if size is not None
         ]
 
@@ -242,7 +217,7 @@ class BatchRepair:
             replace(failure, substitute=None if self._is_skipping else place.index)
             for position, place in sorted(places.items())
             if position < count
-            for failure in place.failures
+            for failure, _ in place.failures
         ]
         return Account(count, tuple(failures))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import copy
+import inspect
 import multiprocessing
 import os
 import time
@@ -14,17 +15,17 @@ from typing import Any
 
 import torch
 
-from fastload._display._stats import LoaderStats
-from fastload._display._table import Shown, Table
+from fastload._display._stats import LoaderStats, WaitTimes
+from fastload._display._table import Table
 from fastload._display._units import counted, in_percent, in_seconds
 from fastload._loader._counterparts import described
 from fastload._loader._loader import DataLoader
 from fastload._process._config import TorchDataLoader
-from fastload._process._waits import interval_of, quantile_seconds
+from fastload._process._waits import interval_of
 
 
 @dataclass(frozen=True)
-class BenchmarkResult(Shown):
+class BenchmarkResult(WaitTimes):
     """The result of `fastload.benchmark`; ``print(result)`` shows it, and so does a notebook.
 
     The steady state begins after the warm-up and ends with the first batch after `seconds`. All fields but the first
@@ -73,28 +74,14 @@ class BenchmarkResult(Shown):
         """The CPU time that a sample costs, on all processors together."""
         return self.cpu_seconds / self.samples
 
-    @property
-    def wait_p50_seconds(self) -> float:
-        """The time within which half of the batches came, to 3.2 %."""
-        return quantile_seconds(self.wait_counts, 0.5)
-
-    @property
-    def wait_p99_seconds(self) -> float:
-        """The time within which 99 of 100 batches came, to 3.2 %."""
-        return quantile_seconds(self.wait_counts, 0.99)
-
-    @property
-    def wait_longest_seconds(self) -> float:
-        """The longest wait for a batch, to 3.2 %."""
-        return quantile_seconds(self.wait_counts, 1.0)
-
     def as_dict(self) -> dict[str, Any]:
         """Returns the fields and the numbers computed from them, for logging as JSON.
 
         Returns:
             Name -> number, str, dict of numbers by text, or None.
         """
-        values = {name: getattr(self, name) for name in (*self.__dataclass_fields__, *_DERIVED)}
+        derived = dict(inspect.getmembers(type(self), lambda member: isinstance(member, property)))
+        values = {name: getattr(self, name) for name in (*self.__dataclass_fields__, *derived)}
         values["wait_counts"] = {str(interval): count for interval, count in self.wait_counts.items()}
         values["stats"] = None if self.stats is None else self.stats.as_dict()
         return values
@@ -110,22 +97,11 @@ class BenchmarkResult(Shown):
         if self.epochs:
             share = in_percent(self.epoch_start_seconds, self.seconds)
             yield "epoch starts", in_seconds(self.epoch_start_seconds), f"{self.epochs:,} of them, {share} of the time"
-        quantiles = (self.wait_p50_seconds, self.wait_p99_seconds, self.wait_longest_seconds)
-        p50, p99, longest = map(in_seconds, quantiles)
-        yield "waits", in_seconds(self.wait_seconds), f"p50 {p50}, p99 {p99}, longest {longest} for a batch"
+        yield "waits", in_seconds(self.wait_seconds), f"{self._wait_quantiles()} for a batch"
         if self.step_seconds:
             yield "training step", in_seconds(self.step_seconds), "after each batch, as asked for"
         busy = f"{in_seconds(self.cpu_seconds_per_sample)} a sample, {self.cpu_seconds / self.seconds:.1f} processors"
         yield "CPU time", in_seconds(self.cpu_seconds), busy
-
-
-_DERIVED = (
-    "samples_per_second",
-    "cpu_seconds_per_sample",
-    "wait_p50_seconds",
-    "wait_p99_seconds",
-    "wait_longest_seconds",
-)
 
 
 # The clock that clock_getcpuclockid(3) names on Linux: the inverted process number, above a kind; 2 is run time.
@@ -299,10 +275,8 @@ class SampleCount:
 def _longest(batch: Any) -> int:
     """Returns the length of the longest part: a list of views is shorter than the labels beside it."""
     if isinstance(batch, Mapping):
-        return max(map(_length, batch.values()), default=0)
-    if isinstance(batch, (list, tuple)):
-        return max(map(_length, batch), default=0)
-    return _length(batch)
+        batch = tuple(batch.values())
+    return max(map(_length, batch), default=0) if isinstance(batch, (list, tuple)) else _length(batch)
 
 
 def _length(part: Any) -> int:
@@ -320,11 +294,8 @@ def cpu_seconds() -> float:
     ended = times.children_user + times.children_system
     # active_children() waits for processes that have just ended: these are in the sum above the next time.
     workers = [process.pid for process in multiprocessing.active_children()]
-    return time.process_time() + ended + sum(_run_seconds(pid) for pid in workers if pid is not None)
-
-
-def _run_seconds(pid: int) -> float:
-    try:
-        return time.clock_gettime((~pid << 3) | _RUN_TIME_KIND)
-    except OSError:  # it has ended
-        return 0.0
+    seconds = time.process_time() + ended
+    for pid in filter(None, workers):
+        with contextlib.suppress(OSError):  # it has ended
+            seconds += time.clock_gettime((~pid << 3) | _RUN_TIME_KIND)
+    return seconds

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from fastload import _native
 from fastload.cli import _bench, _cache, _folder_commands, _info, _loader_commands
 from fastload.cli._common import EXIT_CODES, INTERRUPTED, WRONG_USE, CommandError
-from fastload.cli._targets import arguments_of_scripts
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,9 +27,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return WRONG_USE
     if of_scripts and options.command in _WITHOUT_SCRIPTS:
         parser.error(f"arguments after -- are for a script, and {options.command} imports none")
+    argv, sys.argv = sys.argv, [sys.argv[0], *of_scripts]  # as if imported scripts were run with them
     try:
-        with arguments_of_scripts(of_scripts):
-            exit_code: int = options.run(options)
+        exit_code: int = options.run(options)
         sys.stdout.flush()
     except CommandError as error:
         print(f"fastload {options.command}: error: {error}", file=sys.stderr)
@@ -41,6 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of the output has stopped reading
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    finally:
+        sys.argv = argv
     return exit_code
 
 

@@ -100,7 +100,7 @@ def _measured(loaders: dict[str, TorchDataLoader[Any]], seconds: float) -> dict[
     for turn in range(_NUM_TURNS):
         for name, loader in loaders.items():
             progress = Progress(f"measuring {name}, turn {turn + 1} of {_NUM_TURNS}", "%")
-            with loader_errors(f"{name}'s loader: "), progress:
+            with loader_errors(prefix=f"{name}'s loader: "), progress:
                 found = benchmark(loader, seconds, warmup_seconds=_WARMUP_SECONDS, progress=progress.advance)
             results[name].append(found)
     return results

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import inspect
 import json
 import sys
@@ -54,36 +55,34 @@ def one_line(error: BaseException) -> str:
 
 
 @contextlib.contextmanager
-def usage_errors(*kinds: type[Exception]) -> Iterator[None]:
-    """Turns exceptions of these types into a UsageError."""
-    try:
-        yield
-    except kinds as error:
-        raise UsageError(one_line(error)) from error
-
-
-@contextlib.contextmanager
-def loader_errors(whose: str = "") -> Iterator[None]:
-    """Turns exceptions of a loader into a CommandError, which begins with `whose`."""
+def _errors_as(raised: type[CommandError], *kinds: type[Exception], prefix: str = "") -> Iterator[None]:
+    """Turns exceptions of these types into one that ends the command, and whose text begins with `prefix`."""
     try:
         yield
     except CommandError:
         raise
-    except Exception as error:
-        raise CommandError(f"{whose}{one_line(error)}") from error
+    except kinds as error:
+        raise raised(f"{prefix}{one_line(error)}") from error
+
+
+usage_errors = functools.partial(_errors_as, UsageError)
+loader_errors = functools.partial(_errors_as, CommandError, Exception)
+
+
+def add_parser(commands: Any, name: str, description: str | None, **others: str) -> argparse.ArgumentParser:
+    """Adds a parser to the subparsers of argparse."""
+    form = argparse.RawDescriptionHelpFormatter
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name, description=description, epilog=EXIT_CODES, formatter_class=form, **others
+    )
+    return parser
 
 
 def add_command(
     commands: Any, name: str, run: Callable[[argparse.Namespace], int], *, help: str
 ) -> argparse.ArgumentParser:
     """Adds a command to the subparsers of argparse; the docstring of `run` describes it to users."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        name,
-        help=help,
-        description=inspect.getdoc(run),
-        epilog=EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = add_parser(commands, name, inspect.getdoc(run), help=help)
     parser.set_defaults(run=run)
     return parser
 
@@ -114,12 +113,10 @@ def say(text: str, colour: str = "") -> None:
     """Writes text to standard output; its first line in `colour`, if there are colours."""
     if colour and is_rich(sys.stdout):
         from rich.console import Console
+        from rich.text import Text
 
         first, newline, rest = text.partition("\n")
-        console = Console(highlight=False, soft_wrap=True)
-        console.print(first, style=colour, markup=False, end=newline or "\n")
-        if newline:
-            console.print(rest, markup=False)
+        Console(soft_wrap=True).print(Text.assemble((first, colour), newline, rest))
     else:
         print(text)
 

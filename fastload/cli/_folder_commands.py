@@ -72,11 +72,8 @@ def _check(options: argparse.Namespace) -> int:
 @contextlib.contextmanager
 def _ledger(given: str | None) -> Iterator[Path]:
     """Gives a new empty file: the named one, or a temporary one that is removed afterwards."""
-    with contextlib.ExitStack() as cleanup:
-        if given is None:
-            path = Path(cleanup.enter_context(tempfile.TemporaryDirectory()), "bad.jsonl")
-        else:
-            path = Path(given).expanduser()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "bad.jsonl") if given is None else Path(given).expanduser()
         with usage_errors(OSError):
             try:
                 path.touch(exist_ok=False)

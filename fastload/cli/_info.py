@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import json
 import platform
 import sys
@@ -22,6 +21,7 @@ from fastload._display._units import counted, in_bytes
 from fastload._pillow import _pillow
 from fastload._process import _config
 from fastload._process._limits import num_auto_workers, num_available
+from fastload._tools.verify._report import image_libraries
 from fastload.cli._common import FINE, add_command, show, usage_errors
 
 
@@ -50,12 +50,7 @@ def _of_software(build: _native.BuildInfo) -> Iterator[tuple[str, str]]:
     yield "Python", f"{platform.python_version()} ({sys.implementation.name})"
     cuda = f", CUDA {torch.version.cuda}" if torch.version.cuda else ", built without CUDA"
     yield "torch", f"{torch.__version__}{cuda}"
-    try:
-        yield "torchvision", importlib.metadata.version("torchvision")
-    except importlib.metadata.PackageNotFoundError:
-        yield "torchvision", "not installed"
-    pillow = _pillow.pillow_info()
-    yield "Pillow-SIMD" if pillow.is_simd else "Pillow", pillow.version
+    yield from image_libraries().items()
     yield "NumPy", np.__version__
     exactness = _pillow.native_jpeg_is_exact()
     decoder = "native for clean files, Pillow for others" if exactness.is_exact else "Pillow for all files"

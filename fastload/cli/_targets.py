@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -13,18 +13,7 @@ from typing import Any
 
 from fastload._display._progress import Progress
 from fastload._process._config import TorchDataLoader
-from fastload.cli._common import UsageError, one_line
-
-
-@contextmanager
-def arguments_of_scripts(arguments: Sequence[str]) -> Iterator[None]:
-    """Lets imported scripts find `arguments` in ``sys.argv``, as if they were run with them."""
-    before = sys.argv
-    sys.argv = [before[0], *arguments]
-    try:
-        yield
-    finally:
-        sys.argv = before
+from fastload.cli._common import UsageError, one_line, usage_errors
 
 
 def loader_of(target: str) -> TorchDataLoader[Any]:
@@ -36,7 +25,8 @@ def loader_of(target: str) -> TorchDataLoader[Any]:
     with Progress(f"importing {_parts_of(target)[0]}"):
         found = _object_of(target)
         if not isinstance(found, TorchDataLoader) and callable(found):
-            found = _guarded(f"{target}()", found)
+            with _users_code(f"{target}()"):
+                found = found()
     if not isinstance(found, TorchDataLoader):
         raise UsageError(f"{target} is a {type(found).__name__}, not a DataLoader or a function that returns one")
     return found
@@ -52,7 +42,8 @@ def function_of(target: str) -> Callable[..., Any]:
 
 def _object_of(target: str) -> Any:
     source, name = _parts_of(target)
-    module = _guarded(f"importing {source}", _import, source)
+    with _users_code(f"importing {source}"):
+        module = _import(source)
     if not name:
         raise UsageError(f"{source} is a script: name the object in it, as {source}:name{_loaders_in(module)}")
     found: Any = module
@@ -84,18 +75,16 @@ def _loaders_in(module: ModuleType) -> str:
     return "; it has no loader: if a function makes one, name a function without arguments that returns it"
 
 
-def _guarded(what: str, action: Any, *arguments: Any) -> Any:
-    """Returns the result of `action`; turns exceptions of the user's code into a UsageError."""
+@contextmanager
+def _users_code(what: str) -> Iterator[None]:
+    """Turns exceptions of the user's code into a UsageError."""
     try:
-        return action(*arguments)
-    except UsageError:
-        raise
+        with usage_errors(Exception, prefix=f"{what}: "):
+            yield
     except SystemExit as error:
         raise UsageError(
             f"{what}: {one_line(error)}. Arguments of the script come last, after --: fastload ... -- --epochs 1"
         ) from error
-    except Exception as error:
-        raise UsageError(f"{what}: {one_line(error)}") from error
 
 
 def _import(source: str) -> ModuleType:

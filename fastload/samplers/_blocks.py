@@ -29,15 +29,9 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Blocks:
-    """The lines of all epochs.
+    """The lines of all epochs; the data set has at least one sample for each group, and the last block may be shorter.
 
-    Attributes:
-        num_samples: Samples in the data set, at least one for each group.
-        block_size: Samples of a block; the last one may have fewer.
-        window_blocks: Blocks whose samples are shuffled together.
-        num_groups: Parts that are dealt out to nodes.
-        shuffle: Whether anything is permuted; else the blocks and their samples are in order.
-        seed: The seed of all permutations.
+    Without `shuffle` the blocks and their samples are in order.
     """
 
     num_samples: int
@@ -54,11 +48,6 @@ class Blocks:
             "window_blocks": self.window_blocks,
             "canonical_nodes": self.num_groups,
         }
-
-    def at_once(self, num_nodes: int) -> tuple[int, int]:
-        """Returns the number of blocks that a node works on at once, and the number of their samples."""
-        num_blocks = self.num_groups // num_nodes * self.window_blocks
-        return num_blocks, min(num_blocks * self.block_size, -(-self.num_samples // num_nodes))
 
     def __len__(self) -> int:
         return self.num_samples

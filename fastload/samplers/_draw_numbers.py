@@ -24,11 +24,9 @@ _PIECE = 2**16
 
 
 class DrawNumbers(NamedTuple):
-    """The draw numbers of an iteration's samples, at equal distances.
+    """The draw numbers of an iteration's samples, from the first to the next at a distance of `stride`.
 
-    Attributes:
-        first: Number of the first sample: its position in the epoch, counted over all ranks.
-        stride: Distance from one sample to the next.
+    A number is the sample's position in the epoch, counted over all ranks.
     """
 
     first: int
@@ -59,7 +57,9 @@ def numbers_of(index_sampler: Any) -> DrawNumbers | None:
     sampler = index_sampler.sampler if type(index_sampler) is BatchSampler else index_sampler
     sharded = sharded_in(sampler)
     if sharded is not None:
-        return _numbers_of_rank(sharded)
+        shards = sharded._shards
+        number = shards.number_at(sharded._begun())
+        return None if number is None else DrawNumbers(number, shards.num_replicas)
     return DrawNumbers(0, 1) if _draws_again(sampler) else None
 
 
@@ -68,11 +68,6 @@ def size_of(index_sampler: Any) -> int:
     if isinstance(index_sampler, NumberedBatches):
         return index_sampler.size
     return index_sampler.batch_size if type(index_sampler) is BatchSampler else 1
-
-
-def _numbers_of_rank(sampler: ShardedSampler) -> DrawNumbers | None:
-    shards = sampler._shards
-    return DrawNumbers(shards.number_at(sampler._begun()), shards.num_replicas) if shards.may_repeat else None
 
 
 def _draws_again(sampler: Any) -> bool:

@@ -22,6 +22,7 @@ from fastload._resume._generators import ProgramReplay, ProgramStates
 from fastload.samplers._draw_numbers import DrawNumbers, Numbers, numbers_of, size_of
 from fastload.samplers._own_batches import OwnBatches, draws_order
 from fastload.samplers._resting import (
+    SavedSampler,
     epoch_holder,
     generators_of,
     kind_of,
@@ -31,8 +32,7 @@ from fastload.samplers._resting import (
     set_generators,
     sharded_of,
 )
-from fastload.samplers._sampled import Sampled, begin_pass
-from fastload.samplers._saved_sampler import SavedSampler
+from fastload.samplers._sampled import Sampled, begin_pass, index_array
 
 # No loader has more batches in flight.
 _MOST_AHEAD = 2**20
@@ -43,14 +43,9 @@ class EpochOrder:
 
     Make it before torch asks the sampler for the epoch's iterator, hold `asking()` meanwhile, and then call `begin()`.
 
-    Args:
-        index_sampler: A loader's batch sampler, or its sampler if there are no batches.
-        depth: Number of batches in flight at most.
-        saved: State from which the epoch resumes; None: it starts.
-        position: Number of its batches that were handed out.
-        loaded: The state that a stateful sampler has to load, or none.
-        takes_keys: Whether the sampler's items are left unchanged, as keys of the data set; else give() converts them
-            to arrays.
+    `index_sampler` is the loader's batch sampler, or its sampler if there are no batches, and `depth` the number of
+    batches in flight at most. With `saved` the epoch resumes after `position` batches. `loaded` has the state that a
+    stateful sampler has to load, if any.
     """
 
     def __init__(
@@ -60,11 +55,8 @@ class EpochOrder:
         saved: SavedSampler | None = None,
         position: int = 0,
         loaded: tuple[Any, ...] = (),
-        *,
-        takes_keys: bool = False,
     ) -> None:
         self._batch_sampler = index_sampler
-        self._takes_keys = takes_keys
         self.kind = kind_of(self._batch_sampler)
         self._saved, self._position, self._loaded = saved, position, loaded
         self._replay = None if saved is None else ProgramReplay(saved.program)
@@ -75,6 +67,7 @@ class EpochOrder:
         self._has_drawn = False
         self._is_empty = True  # no batch was given
         self._batches: OwnBatches | Sampled | None = None
+        self._own: OwnBatches | None = None  # the same, if these are torch's own or fastload's
         self._numbers: tuple[DrawNumbers | None] | None = None  # set on the first use
         # For a stateful sampler: its states after the last batches, and the batch that is given next.
         self._own_states: deque[Any] = deque(maxlen=int(depth) + 2)
@@ -142,10 +135,11 @@ class EpochOrder:
             if saved is not None and not is_random_or_fixed:
                 begun = self._rest_of(iter(self._batch_sampler) if begun is None else begun, saved)
                 num_passed = self._position
-            self._batches = begin_pass(self._batch_sampler, begun, num_passed, takes_keys=self._takes_keys)
+            self._batches = begin_pass(self._batch_sampler, begun, num_passed)
+            self._own = self._batches if isinstance(self._batches, OwnBatches) else None
             if saved is not None and is_random_or_fixed:
-                assert self._batches.own is not None, "torch's own"
-                self._batches.own.skip(self._position, saved.seed)
+                assert self._own is not None, "torch's own"
+                self._own.skip(self._position, saved.seed)
 
     def look_again(self) -> None:
         """Takes the state that a stateful sampler has now, before anything is asked for."""
@@ -186,10 +180,11 @@ class EpochOrder:
         self._is_empty = False
         append_result(given, self._taken.pop)
 
-    def item(self, given: Any) -> Any:
-        """Returns what the sampler gave, of what give() appended: index batches are that themselves."""
-        is_list = self._takes_keys and self._batches is not None and self._batches.own is not None
-        return given.tolist() if is_list else given
+    def item(self, given: Any, *, takes_keys: bool) -> Any:
+        """Returns what give() appended as the sampler's item, a key or several; or as index_array() converts it."""
+        if self._own is not None:
+            return given.tolist() if takes_keys else given
+        return given if takes_keys else index_array(given)
 
     def draw_numbers(self, count: int) -> Numbers | None:
         """Returns the draw numbers of the `count` samples that give() appended last; None if they have none."""
@@ -200,17 +195,16 @@ class EpochOrder:
 
     def _num_before(self, count: int) -> int:
         """Returns the number of samples before these, in the epoch or since a stateful sampler resumed."""
-        assert self._batches is not None, "it has begun"
-        own = self._batches.own
-        if own is not None:
-            return own.num_given - count
+        if self._own is not None:
+            return self._own.num_given - count
+        assert isinstance(self._batches, Sampled), "it has begun"
         num_items = self._batches.num_asked - 1 - (self._position if self.kind == "stateful" else 0)
         return num_items * size_of(self._batch_sampler)
 
     def check_end(self) -> None:
         """Raises RuntimeError if an interrupt has ended the sampler early; warns if it gave no batch after a resume."""
-        assert self._batches is not None, "it has begun"
-        self._batches.check_end()
+        if isinstance(self._batches, Sampled):
+            self._batches.check_end()
         if self._is_empty and self._position:
             warnings.warn(
                 f"the state is of an epoch that was over: the sampler gives no batch after position {self._position}. "
@@ -227,8 +221,7 @@ class EpochOrder:
         generators = self._generators
         if not self._has_drawn and self.kind != "stateful":
             generators = generators_of(self._batch_sampler)
-        own = None if self._batches is None else self._batches.own
-        seed = None if own is None else own.seed
+        seed = None if self._own is None else self._own.seed
         state = self._own_states[position - self._num_noted - 1] if self.kind == "stateful" else None
         return SavedSampler(self.kind, epoch, seed, generators, self._program, self._num_asked, state)
 
@@ -246,9 +239,7 @@ class EpochOrder:
         rest = functools.partial(sampler_at_rest, self._batch_sampler, self._own_end)
         if is_exhausted or self.kind != "random" or not (generators := generators_of(self._batch_sampler)):
             return rest
-        assert self._batches is not None, "it has begun"
-        own = self._batches.own
-        assert own is not None, "torch's own"
+        assert self._own is not None, "torch's own"
         (name,) = generators
-        saved = replace(rest(), generators={name: own.generator_after()})
+        saved = replace(rest(), generators={name: self._own.generator_after()})
         return lambda: saved

@@ -21,7 +21,7 @@ from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
 from torch.utils.data import sampler as torch_samplers
 
 from fastload._process._interrupts import append_result
-from fastload.samplers._index_array import BadIndicesError, IndexBatch
+from fastload.samplers._blocks import Indices
 from fastload.samplers._seeded_shuffle import SeededShuffle, sharded_in
 from fastload.samplers._sharded_sampler import Pass, ShardedSampler
 
@@ -34,7 +34,8 @@ _SHARDED = (ShardedSampler, SeededShuffle)
 
 def own_batches(batch_sampler: Any) -> OwnBatches | None:
     """Returns a pass over the batches of torch's own samplers or fastload's; None for any other."""
-    if not _is_torchs_batches(batch_sampler):
+    # torch's __iter__ raises for larger batches.
+    if not is_torchs_own(batch_sampler, BatchSampler) or batch_sampler.batch_size > sys.maxsize:
         return None
     sampler = batch_sampler.sampler
     if is_torchs_own(sampler, SequentialSampler):
@@ -56,17 +57,9 @@ def draws_order(batch_sampler: Any) -> bool | None:
 def sequential_key(batch_sampler: Any) -> tuple[int, int, bool] | None:
     """Returns length, batch size and drop_last of a batch sampler that draws nothing and gives the same batches in each
     epoch; None for any other."""
-    if not _is_torchs_batches(batch_sampler):
+    if own_batches(batch_sampler) is None or type(batch_sampler.sampler) is not SequentialSampler:
         return None
-    sampler = batch_sampler.sampler
-    if not is_torchs_own(sampler, SequentialSampler):
-        return None
-    return len(sampler.data_source), batch_sampler.batch_size, batch_sampler.drop_last
-
-
-def _is_torchs_batches(batch_sampler: Any) -> bool:
-    """Returns whether it is torch's own, with a size for which torch's ``__iter__`` does not raise."""
-    return is_torchs_own(batch_sampler, BatchSampler) and batch_sampler.batch_size <= sys.maxsize
+    return len(batch_sampler.sampler.data_source), batch_sampler.batch_size, batch_sampler.drop_last
 
 
 def is_torchs_own(sampler: Any, kind: type) -> bool:
@@ -79,14 +72,11 @@ _Draw = Callable[[], torch.Tensor]
 
 
 class _Source(NamedTuple):
-    """Indices in pieces, drawn on demand.
+    """`num_samples` indices in pieces, drawn on demand; the last piece may have more.
 
-    Attributes:
-        num_samples: Number of indices; the last piece may have more.
-        draw_after: Takes the number of indices that were drawn and the number of those wanted next; returns a function
-            that draws the next piece, or None at the end. The piece may have any length, but is drawn with no more of
-            torch's calls than the wanted indices need.
-        passed: The iteration over a ShardedSampler, which counts the batches; None for any other sampler.
+    `draw_after` takes the number of indices that were drawn and the number of those wanted next. It returns a function
+    that draws the next piece, or None at the end. The piece may have any length, but is drawn with no more of torch's
+    calls than the wanted indices need. `passed` is the iteration over a ShardedSampler, which counts the batches.
     """
 
     num_samples: int
@@ -150,7 +140,7 @@ class _Reader:
     """Joins the pieces of a source; `rest` has the indices that were drawn and not taken, of `num_drawn` in all."""
 
     def __init__(self, source: _Source) -> None:
-        self.rest: IndexBatch = np.empty(0, dtype=np.int64)
+        self.rest: Indices = np.empty(0, dtype=np.int64)
         self.source = source
         self.num_drawn = 0  # without the pieces
         self._pieces: list[torch.Tensor] = []
@@ -170,22 +160,18 @@ class _Reader:
             return
         num_drawn = self.num_drawn + num_new
         num_surplus = max(0, num_drawn - self.source.num_samples)
-        filled = [piece for piece in [self.rest, *map(_as_array, self._pieces)] if len(piece)]
+        drawn = [self.rest, *(piece.numpy(force=True) for piece in self._pieces)]
+        filled = [piece for piece in drawn if len(piece)]
         rest = filled[0] if len(filled) == 1 else np.concatenate(filled)
         rest = rest[: len(rest) - num_surplus]
         self.rest, self.num_drawn, self._pieces = rest, num_drawn, []
 
 
-def _as_array(indices: torch.Tensor) -> IndexBatch:
-    array: IndexBatch = indices.numpy(force=True)
-    return array
-
-
 class _Cut(NamedTuple):
     """A batch until it is given, and the rest after it."""
 
-    batch: list[IndexBatch]
-    rest: IndexBatch
+    batch: list[Indices]
+    rest: Indices
 
 
 class OwnBatches:
@@ -203,10 +189,6 @@ class OwnBatches:
         self._reader: _Reader | None = None
         self._full_size: int | None = None  # batch size, if shorter batches are dropped
         self._cut: _Cut | None = None
-
-    @property
-    def own(self) -> OwnBatches:
-        return self
 
     @property
     def seed(self) -> int | None:
@@ -251,7 +233,7 @@ class OwnBatches:
         rest = reader.rest if cut is None or cut.batch else cut.rest
         return min(reader.num_drawn, reader.source.num_samples) - len(rest)
 
-    def give(self, given: list[IndexBatch | BadIndicesError]) -> None:
+    def give(self, given: list[Indices]) -> None:
         reader = self._begun_reader()
         if self._cut is not None and not self._cut.batch:
             reader.rest, self._cut = self._cut.rest, None
@@ -263,9 +245,6 @@ class OwnBatches:
             append_result(given, self._cut.batch.pop)
         if (passed := reader.source.passed) is not None:
             passed.num_given = self.num_given
-
-    def check_end(self) -> None:
-        """Does nothing: no interrupt ends the pass."""
 
 
 @functools.cache

@@ -1,18 +1,22 @@
-"""The items of a sampler, one after the other, none of which an interrupt loses: Note [interrupts]."""
+"""The items of a sampler, one after the other, none of which an interrupt loses: Note [interrupts]. And an index batch
+of a foreign sampler as an array."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import operator
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+import numpy as np
+import torch
 from torch.utils.data import BatchSampler
 from torch.utils.data.dataloader import _InfiniteConstantSampler
 
 from fastload._process._interrupts import append_result, is_interrupt
-from fastload.samplers._index_array import BadIndicesError, IndexBatch, index_array
+from fastload.samplers._blocks import Indices
 from fastload.samplers._own_batches import OwnBatches, is_torchs_own, own_batches
 
 
@@ -22,8 +26,6 @@ class Sampled:
     An interrupt inside of a sampler's own generator ends it, as it ends every generator. Then the epoch is short, and
     check_end() says so if the sampler knows its length.
     """
-
-    own = None
 
     def __init__(self, items: Iterator[Any], sampler: Any, num_passed: int = 0) -> None:
         self._sampler = sampler
@@ -64,54 +66,20 @@ class Sampled:
             )
 
 
-class _Converted(Sampled):
-    """The index batches of a sampler as arrays, or as the errors that invalid ones fail with."""
-
-    def __init__(self, items: Iterator[Any], sampler: Any, num_passed: int = 0) -> None:
-        super().__init__(items, sampler, num_passed)
-        self._taken: list[Any] = []
-        self._converted: list[IndexBatch | BadIndicesError] | None = None  # from its conversion until it is given
-
-    def give(self, given: list[IndexBatch | BadIndicesError]) -> None:
-        if self._converted is not None and not self._converted:
-            self._taken, self._converted = [], None
-        if not self._taken:
-            super().give(self._taken)
-            if not self._taken:
-                return
-        if self._converted is None:
-            self._converted = [_converted(self._taken[0])]
-        append_result(given, self._converted.pop)
-
-
-def _converted(batch: Any) -> IndexBatch | BadIndicesError:
-    try:
-        return index_array(batch)
-    except BadIndicesError as error:
-        return error
-
-
-def begin_pass(
-    index_sampler: Any, begun: Iterator[Any] | None = None, num_passed: int = 0, *, takes_keys: bool = False
-) -> OwnBatches | Sampled:
+def begin_pass(index_sampler: Any, begun: Iterator[Any] | None = None, num_passed: int = 0) -> OwnBatches | Sampled:
     """Starts one pass over a loader's sampler of batches or of keys.
 
     Call it when torch calls ``iter(index_sampler)``: a user's sampler may draw random numbers in its ``__iter__``.
     torch's own samplers draw at the first ``next``. No interrupt ends a pass over them, though these are generators.
 
-    Args:
-        index_sampler: Any iterable.
-        begun: An unused iterator of it. If the sampler is not torch's own, it is used instead of a new one, because
-            samplers may count how often they are asked.
-        num_passed: Number of items that were taken from it before.
-        takes_keys: Whether items are given as a sampler that is not torch's own gave them. Otherwise they are int64
-            arrays; an invalid batch is given as its error.
+    If the sampler is not torch's own, its iterator `begun` is used instead of a new one, because samplers may count how
+    often they are asked; `num_passed` items were taken from it before.
     """
     own = own_batches(index_sampler)
     if own is not None:
         return own
     items = _nothings(index_sampler) or (iter(index_sampler) if begun is None else begun)
-    return (Sampled if takes_keys else _Converted)(items, index_sampler, num_passed)
+    return Sampled(items, index_sampler, num_passed)
 
 
 def _nothings(index_sampler: Any) -> Iterator[Any] | None:
@@ -124,3 +92,44 @@ def _nothings(index_sampler: Any) -> Iterator[Any] | None:
 
 
 _batch_size_of = operator.attrgetter("batch_size")
+
+
+class BadIndicesError(Exception):
+    """One batch has an invalid index; torch loads the samples `before` it. The sampler can give further batches."""
+
+    def __init__(self, text: str, before: Iterable[int] = ()) -> None:
+        super().__init__(text)
+        self.before: Indices = np.fromiter(before, dtype=np.int64)
+
+
+class IndexTypeError(BadIndicesError, TypeError):
+    """An index is not an int, or a batch is not iterable."""
+
+
+class IndexSizeError(BadIndicesError, IndexError):
+    """An index has more than 64 bits."""
+
+
+def index_array(batch: Iterable[Any]) -> Indices | BadIndicesError:
+    """Converts one batch of a sampler that is not torch's own, or returns the error that an invalid one fails with."""
+    if isinstance(batch, torch.Tensor):
+        batch = batch.numpy(force=True)
+    if isinstance(batch, np.ndarray) and batch.ndim == 1 and batch.dtype.kind == "i":
+        return batch.astype(np.int64)
+    indices: list[int] = []
+    try:
+        values = list(batch)
+    except TypeError as error:
+        return IndexTypeError(str(error))
+    with contextlib.suppress(TypeError):
+        indices.extend(map(operator.index, values))  # up to the first that is none
+    try:
+        array = np.fromiter(indices, dtype=np.int64)
+    except OverflowError:
+        num_valid = next(at for at, index in enumerate(indices) if not -(1 << 63) <= index < 1 << 63)
+        return IndexSizeError(f"list index out of range: {indices[num_valid]}", indices[:num_valid])
+    if len(array) < len(values):
+        value = values[len(array)]
+        text = f"list indices must be integers, but the sampler gave {value!r} of type {type(value).__name__}"
+        return IndexTypeError(text, indices)
+    return array

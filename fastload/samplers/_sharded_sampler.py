@@ -393,7 +393,8 @@ def blocks_text(sampler: ShardedSampler) -> str | None:
     blocks, num_nodes = sampler._blocks, sampler._nodes
     if blocks is None:
         return None
-    num_blocks, num_samples = blocks.at_once(num_nodes)
+    num_blocks = blocks.num_groups // num_nodes * blocks.window_blocks
+    num_samples = min(num_blocks * blocks.block_size, -(-blocks.num_samples // num_nodes))
     read = f"{num_blocks} blocks of {blocks.block_size} at once, {num_samples} samples"
     return f"node {sampler.node} of {num_nodes} works on {read}"
 

@@ -14,12 +14,7 @@ from fastload.samplers._blocks import Blocks
 
 
 class ResumePoint(NamedTuple):
-    """How far all ranks together are.
-
-    Attributes:
-        epoch: The epoch, which decides the order.
-        position: Number of its samples that were dealt to all ranks together.
-    """
+    """How far all ranks together are: the epoch, and the number of its samples that were dealt to all of them."""
 
     epoch: int
     position: int
@@ -33,19 +28,9 @@ class Shards:
     position on they are dealt out in turn, one to each rank, until the line ends. So the progress of all ranks is one
     number, and any number of ranks can continue from there with the rest.
 
-    Attributes:
-        num_samples: Number of samples in the data set.
-        length: Length of an epoch's line.
-        num_replicas: Number of ranks.
-        rank: The rank that this part belongs to.
-        shuffle: Whether the line is a permutation; else the samples are in order.
-        seed: The seed of permutations and draws.
-        drop_last: Whether an incomplete last round is left out; else it is filled up.
-        infinite: Whether the lines of the epochs follow each other without end.
-        cumulative: Sums of the weights that samples are drawn by, float64 [num_samples]; None without weights.
-        num_nodes: Number of machines, with equally many consecutive ranks on each.
-        blocks: The line if each node gets its own part of the samples: Note [blocks]. None: it is a permutation of all
-            samples, and the nodes do not matter.
+    The fields are ShardedSampler's arguments, but `num_samples` is the data set's, `length` the length of an epoch's
+    line, and `cumulative` has the sums of the weights, float64 [num_samples]; None without weights. `blocks` make the
+    line if each of the nodes gets its own part of the samples: Note [blocks].
     """
 
     num_samples: int
@@ -69,14 +54,14 @@ class Shards:
         """Returns how many of this rank's samples are no repeats. These come first."""
         return min(self.num_steps(position), len(range(self._first(position), self.length, self.num_replicas)))
 
-    @property
-    def may_repeat(self) -> bool:
-        """Whether an epoch, or an endless line of epochs, may have a sample more than once, not counting padding."""
-        return self.infinite or self.cumulative is not None
+    def number_at(self, point: ResumePoint) -> int | None:
+        """Returns the number of this rank's draw at a point, for any number of ranks. Endless epochs count on.
 
-    def number_at(self, point: ResumePoint) -> int:
-        """Returns the number of this rank's draw at a point, for any number of ranks. Endless epochs count on."""
-        return (point.epoch * self.length if self.infinite else 0) + self._first(point.position)
+        None if each sample comes once, not counting padding.
+        """
+        if self.infinite:
+            return point.epoch * self.length + self._first(point.position)
+        return None if self.cumulative is None else self._first(point.position)
 
     def positions(self, position: int = 0) -> range:
         """Returns this rank's positions from `position` to the end; from `length` on they are repeats or more draws."""

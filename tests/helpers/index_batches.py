@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fastload.samplers import _own_batches
-from fastload.samplers._sampled import Sampled, begin_pass
+from fastload.samplers._sampled import Sampled, begin_pass, index_array
 
 
 def lower(batch_sampler: object) -> BatchIterator:
@@ -28,6 +28,7 @@ class BatchIterator(Iterator[np.ndarray[Any, Any]]):
         self._batches.give(given)
         if not given:
             raise StopIteration
-        if isinstance(given[0], Exception):
-            raise given[0]
-        return given[0]
+        batch = given[0] if self.is_own else index_array(given[0])
+        if isinstance(batch, Exception):
+            raise batch
+        return batch

@@ -87,8 +87,8 @@ def test_a_batch_is_noted_when_it_is_handed_out(tmp_path: Path) -> None:
 
 
 def test_each_rank_has_a_file_of_its_own(tmp_path: Path) -> None:
-    assert Ledger.of_rank(tmp_path / "bad.jsonl", 3, 8).path == str(tmp_path / "bad.rank0003.jsonl")
-    assert Ledger.of_rank(tmp_path / "bad.jsonl", 0, 1).path == str(tmp_path / "bad.jsonl")
+    assert Ledger(tmp_path / "bad.jsonl", 3, 8).path == str(tmp_path / "bad.rank0003.jsonl")
+    assert Ledger(tmp_path / "bad.jsonl", 0, 1).path == str(tmp_path / "bad.jsonl")
 
 
 def test_a_line_that_was_cut_off_spoils_no_other(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from index_batches import lower
 from torch.utils.data import BatchSampler, DistributedSampler
 
 from fastload import ShardedSampler
-from fastload.samplers import _own_batches, _sampled
-from fastload.samplers._sampled import begin_pass
+from fastload.samplers import _own_batches
+from fastload.samplers._sampled import Sampled, begin_pass
 
 
 def sampler_of(length: Any = 20, **arguments: Any) -> ShardedSampler:
@@ -89,7 +89,7 @@ def test_a_class_that_derives_from_it_is_asked_itself() -> None:
             return reversed(list(super().__iter__()))
 
     batches = begin_pass(BatchSampler(Backwards(4, num_replicas=1, rank=0), 4, False))
-    assert isinstance(batches, _sampled._Converted)
+    assert isinstance(batches, Sampled)
 
 
 def test_a_large_epoch_keeps_the_ranks_own_part_alone() -> None:

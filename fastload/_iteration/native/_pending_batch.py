@@ -13,7 +13,7 @@ from fastload import _native
 from fastload._delivery._batch_memory import PlacedBatch
 from fastload._quarantine._repair import BatchRepair
 from fastload.samplers._draw_numbers import Numbers
-from fastload.samplers._index_array import BadIndicesError, IndexBatch
+from fastload.samplers._sampled import BadIndicesError
 from fastload.sources._lowering import LoweredSource
 
 
@@ -47,7 +47,9 @@ class PendingBatch:
         These are the files, the address and size of each part of the memory, its owner, the copy to a device, and the
         numbers of the draws.
         """
-        numbers = self.numbers if self.repair is None else self.repair.numbers_of_loaded(self.numbers)
+        numbers = self.numbers
+        if numbers is not None and self.repair is not None:
+            numbers = numbers[self.repair.positions]  # of the loaded samples
         return self.files, self.place.parts, self, self.place.copy, numbers
 
     @property
@@ -59,7 +61,7 @@ class PendingBatch:
 
 
 def find_files(
-    source: LoweredSource, given: IndexBatch | BadIndicesError
+    source: LoweredSource, given: NDArray[np.int64] | BadIndicesError
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], Exception | None]:
     """Returns the first attributes of a PendingBatch for a sampler's batch: its indices, their files, and the error.
 

@@ -52,8 +52,7 @@ class BatchRepairs:
         found = repair.after(failed, batch.revived, self._find_known)
         for each in failed:
             if isinstance(each.error, SampleError):
-                failure = Failure.of(each.error, each.error.index, each.position)
-                self.quarantine.known.note(each.error, failure, begun_ns, self.directory)
+                self.quarantine.known.note(each.error, begun_ns, self.directory)
         return found
 
     def _find_known(self, index: int) -> Failure | None:

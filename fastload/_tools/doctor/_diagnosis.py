@@ -79,14 +79,10 @@ def _reads_at_a_time(num_threads: int) -> float:
 
 @dataclass(frozen=True)
 class Finding:
-    """The limit of a loader.
+    """The limit of a loader and its size, in a sentence, and the change to make; "" if no change of the loader helps.
 
-    Attributes:
-        cause: One of "training step", "library threads", "sampler", "GIL", "too few workers", "storage",
-            "data set waits", "processors" and "nothing".
-        sentence: The limit and its size, in a sentence.
-        change: The change to make; "" if no change of the loader helps.
-        arguments: Arguments of the loader that make the change; None if arguments cannot make it.
+    `cause` is one of "training step", "library threads", "sampler", "GIL", "too few workers", "storage", "data set
+    waits", "processors" and "nothing". `arguments` of the loader make the change; None if arguments cannot make it.
     """
 
     cause: str

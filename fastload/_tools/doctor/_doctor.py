@@ -79,32 +79,21 @@ def doctor(
         raise ValueError(f"step_seconds must not be negative, got {step_seconds!r}")
     if step_seconds is not None and train_step is not None:
         raise ValueError("a step is given twice: pass step_seconds or train_step")
-    return _Examination(loader, step_seconds, train_step, seconds, progress or (lambda text: None)).report()
+    return _Examination(loader, seconds, progress or (lambda text: None)).report(step_seconds, train_step)
 
 
 class _Examination:
     """The examination of one loader."""
 
-    def __init__(
-        self,
-        loader: TorchDataLoader[Any],
-        step_seconds: float | None,
-        train_step: Callable[[Any], object] | None,
-        seconds: float,
-        say: Callable[[str], object],
-    ) -> None:
+    def __init__(self, loader: TorchDataLoader[Any], seconds: float, say: Callable[[str], object]) -> None:
         self._loader = loader
         self._twin = self._with()
         self._seconds = seconds
         self._say = say
-        if train_step is not None:
-            say("measuring the training step")
-            self._step_seconds: float | None = measured_step_seconds(self._twin, train_step)
-            self._step_source = "measured with batches that were there"
-        else:
-            self._step_seconds, self._step_source = _step_of(loader, step_seconds)
+        self._step_seconds: float | None = None
 
-    def report(self) -> DoctorReport:
+    def report(self, step_seconds: float | None, train_step: Callable[[Any], object] | None) -> DoctorReport:
+        self._step_seconds, step_source = self._step(step_seconds, train_step)
         self._say("looking at the machine and the files")
         machine, storage = examine_machine(), examine_storage(self._loader.dataset)
         explanation = self._twin.explain()
@@ -123,7 +112,7 @@ class _Examination:
         return DoctorReport(
             loader=repr(self._twin),
             step_seconds=self._step_seconds,
-            step_source=self._step_source,
+            step_source=step_source,
             finding=finding,
             before=before,
             after=self._tried(finding),
@@ -131,6 +120,22 @@ class _Examination:
             machine=machine,
             storage=storage,
         )
+
+    def _step(
+        self, given_seconds: float | None, train_step: Callable[[Any], object] | None
+    ) -> tuple[float | None, str]:
+        """Returns the length of a training step, and its source."""
+        if train_step is not None:
+            self._say("measuring the training step")
+            return measured_step_seconds(self._twin, train_step), "measured with batches that were there"
+        if given_seconds is not None:
+            return given_seconds, "as asked for"
+        if isinstance(self._loader, DataLoader):
+            with contextlib.suppress(AttributeError):
+                stats = self._loader.stats()
+                if stats.batches_delivered >= _ENOUGH_BATCHES:
+                    return stats.mean_step_seconds, "between the batches of this loader"
+        return None, "give step_seconds to know whether training waits"
 
     def _tried(self, finding: Finding) -> Measured | None:
         """Measures the loader with the change; returns None if it cannot be made here."""
@@ -172,18 +177,6 @@ class _Examination:
             if time.perf_counter() - begin > _SAMPLER_SECONDS:
                 break
         return (time.perf_counter() - begin) / max(1, count)
-
-
-def _step_of(loader: TorchDataLoader[Any], step_seconds: float | None) -> tuple[float | None, str]:
-    """Returns the length of a training step, and its source."""
-    if step_seconds is not None:
-        return step_seconds, "as asked for"
-    if isinstance(loader, DataLoader):
-        with contextlib.suppress(AttributeError):
-            stats = loader.stats()
-            if stats.batches_delivered >= _ENOUGH_BATCHES:
-                return stats.mean_step_seconds, "between the batches of this loader"
-    return None, "give step_seconds to know whether training waits"
 
 
 @dataclass(frozen=True)
@@ -233,22 +226,16 @@ class DoctorReport(Shown):
         Returns:
             Name -> number, str, None, list or dict of these.
         """
-        found: dict[str, Any] = {
-            "loader": self.loader,
-            "step_seconds": self.step_seconds,
-            "step_source": self.step_source,
-            "cause": self.finding.cause,
-            "sentence": self.finding.sentence,
-            "change": self.finding.change,
-            "measured_gain": self.measured_gain,
-            "change_helps": self.change_helps,
+        names = ("loader", "step_seconds", "step_source", "measured_gain", "change_helps")
+        return {
+            **{name: getattr(self, name) for name in names},
+            **asdict(self.finding),
             "remarks": list(self.remarks),
             "machine": asdict(self.machine),
             "storage": asdict(self.storage),
+            "before": self.before.result.as_dict(),
+            "after": None if self.after is None else self.after.result.as_dict(),
         }
-        for name, measured in (("before", self.before), ("after", self.after)):
-            found[name] = None if measured is None else measured.result.as_dict()
-        return found
 
     def _table(self) -> Table:
         return Table(f"fastload doctor: {self.finding.sentence}", tuple(self._rows()), right=(2,))

@@ -28,11 +28,8 @@ _BLOCK = 1 << 16
 class Machine:
     """One machine, as this process finds it.
 
-    Attributes:
-        available: Number of processors that this process may run on, by affinity.
-        processors: Number of processors' worth of time, by affinity and control groups.
-        memory_bytes: Memory of the machine, or of the control group if that is less.
-        free_bytes: The part of it that is available without swapping.
+    By affinity `available` processors run it, for the time of `processors` if control groups allow no more. Memory is
+    the machine's, or the control group's if that is less, and free if it is available without swapping.
     """
 
     available: int
@@ -93,15 +90,10 @@ def pools_of_one_thread() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Storage:
-    """A few files that the samples of a data set name.
+    """A few files that the samples of a data set name; none if it has no list `samples` of paths.
 
-    Attributes:
-        files: Number of files that were read; 0 if the data set has no list `samples` of paths.
-        file_system: Type of the first file's file system, for example "ext4" or "nfs4"; "" if unknown.
-        mean_bytes: Mean size of a file.
-        cached_share: Share of the files that were in the page cache.
-        cached_seconds: Median time to open and read a file in the page cache; None if none was.
-        uncached_seconds: The same for files that were not in it.
+    `file_system` is the first file's, for example "ext4" or "nfs4"; "" if unknown. `cached_share` of the files were in
+    the page cache. The median times to open and read a file there, and elsewhere, are None if there was no such file.
     """
 
     files: int = 0

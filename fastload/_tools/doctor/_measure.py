@@ -33,22 +33,13 @@ _STEPS_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Measured:
-    """The steady state of a loader.
+    """The steady state of a loader with some form of workers: "threads", "processes" or "caller".
 
-    Attributes:
-        workers: The form of the workers: "threads", "processes" or "caller".
-        num_workers: Number of workers.
-        samples_per_second: Rate with no pause between two batches, or with the step that was asked for.
-        samples_per_batch: Mean number of samples in a batch.
-        cpu_seconds: CPU time that a sample costs, all threads and worker processes together.
-        stage_seconds: Thread time that a sample costs, by the stages of LoaderStats.
-        gil_held_share: See LoaderStats.
-        pool_share: Share of the CPU time that threads of other libraries take: NumPy's, OpenCV's, OpenMP's.
-            0.0 with worker processes, whose threads are not looked at.
-        busy_elsewhere: Processors' worth of time that other programs took, except niced ones; 0.0 if this process may
-            not use all of the machine's processors.
-        bytes_held: Memory of batches at the end.
-        result: The whole result of the benchmark.
+    The rate is with no pause between two batches, or with the step that was asked for. A sample costs `cpu_seconds`,
+    all threads and worker processes together, and the thread time `stage_seconds` by the stages of LoaderStats.
+    `pool_share` of the CPU time is taken by threads of other libraries, NumPy's, OpenCV's, OpenMP's; 0.0 with worker
+    processes, whose threads are not looked at. Other programs, except niced ones, took `busy_elsewhere` processors'
+    worth of time; 0.0 if this process may not use all of the machine's processors.
     """
 
     workers: str
@@ -141,23 +132,20 @@ class _Pools:
     """The CPU time of threads that are neither Python's nor the engine's, between the first and the last look."""
 
     def __init__(self) -> None:
-        self._looked = 0.0
-        self._first: tuple[float, dict[str, float]] | None = None
-        self._last: tuple[float, dict[str, float]] | None = None
+        self._next_look = 0.0
+        self._looks: list[tuple[float, dict[str, float]]] = []  # the first and the last
 
     def look(self) -> None:
-        if time.monotonic() - self._looked < _LOOK_SECONDS:
-            return
-        self._last = time.process_time(), _seconds_of_others()
-        self._first = self._first or self._last
-        self._looked = time.monotonic()
+        if time.monotonic() >= self._next_look:
+            self._looks[1:] = [(time.process_time(), _seconds_of_others())]
+            self._next_look = time.monotonic() + _LOOK_SECONDS
 
     def share(self) -> float:
-        if self._first is None or self._last is None or self._last[0] <= self._first[0]:
+        if len(self._looks) < 2:
             return 0.0
-        before = self._first[1]
-        theirs = sum(seconds - before.get(task, 0.0) for task, seconds in self._last[1].items())
-        return theirs / (self._last[0] - self._first[0])
+        (begin, before), (end, after) = self._looks
+        theirs = sum(seconds - before.get(task, 0.0) for task, seconds in after.items())
+        return theirs / (end - begin) if end > begin else 0.0
 
 
 def _seconds_of_others() -> dict[str, float]:

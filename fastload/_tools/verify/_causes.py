@@ -6,6 +6,7 @@ that reports none: then the report names what differs and says that the cause is
 
 from __future__ import annotations
 
+import contextlib
 import filecmp
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -42,15 +43,9 @@ class Side:
     @cached_property
     def is_as_expected(self) -> bool | None:
         """Whether the delivered image is what it has to be; None if that is unknown."""
-        return self._is_expected(self.sample)
+        return self.is_expected(self.sample)
 
-    @cached_property
-    def is_right_without_cache(self) -> bool:
-        """Whether the loader without a cache delivers what this sample has to be."""
-        sample = self.sample.runner.without_cache(self.sample.index)
-        return sample is not None and self._is_expected(sample) is True
-
-    def _is_expected(self, sample: DeliveredSample) -> bool | None:
+    def is_expected(self, sample: DeliveredSample) -> bool | None:
         """Compares with what a data set that draws nothing gives, or else with a replay of a native loader's report."""
         runner = self.sample.runner
         if not runner.has_torchs_batches:
@@ -97,48 +92,33 @@ def proved_finding(
 
 def _values_text(old: Side, new: Side, where: Where) -> str:
     values = (side.sample.values.get(where) for side in (old, new))
-    return " against ".join(shortened(_scalar_text(value), limit=60) for value in values)
-
-
-def _scalar_text(value: Any) -> str:
-    return repr(value.item()) if isinstance(value, torch.Tensor) and value.numel() == 1 else repr(value)
+    plain = (value.item() if isinstance(value, torch.Tensor) and value.numel() == 1 else value for value in values)
+    return " against ".join(shortened(repr(value), limit=60) for value in plain)
 
 
 def _of_sources(old_path: str | None, new_path: str | None) -> Finding:
     """Returns the finding for images that differ before any transform."""
     if old_path is None or new_path is None:
         return Finding("values", "the data sets give other images before any transform")
-    if old_path == new_path or _have_equal_bytes(old_path, new_path):
-        return Finding("decode", f"equal bytes in the file, other pixels from it: {old_path}")
+    with contextlib.suppress(OSError):
+        if old_path == new_path or filecmp.cmp(old_path, new_path, shallow=False):
+            return Finding("decode", f"equal bytes in the file, other pixels from it: {old_path}")
     return Finding("read", shortened(f"other bytes in the file, other pixels from it: {old_path} against {new_path}"))
-
-
-def _have_equal_bytes(path: str, other: str) -> bool:
-    try:
-        return filecmp.cmp(path, other, shallow=False)
-    except OSError:
-        return False
 
 
 def _of_unexpected(side: Side, known_differences: list[str]) -> Finding:
     """Returns the finding for an image that is not what its data set gives, or not what its loader reports."""
-    if side.is_right_without_cache:
+    uncached = side.sample.runner.without_cache(side.sample.index)
+    if uncached is not None and side.is_expected(uncached):
         where = "" if side.parts.path is None else f": {side.parts.path}"
         return Finding("cache", f"the {side.name} loader's image is right without a cache (cache=None){where}")
     if not side.sample.runner.is_native:
         return _without_cause(f"the {side.name} loader's image is not what its data set gives", known_differences)
-    if side.parts.path is not None and _decodes_otherwise(side.parts.path, side.parts.image):
-        text = f"the {side.name} loader's decoder gives other pixels than Pillow: {side.parts.path}"
-        return Finding("decode", text)
+    with contextlib.suppress(Exception):  # the loader did decode the file, so an error is another fault
+        path, pixels = side.parts.path, side.parts.image.tobytes()
+        if path is not None and _decode_image.decode_image(path, output="pil").tobytes() != pixels:
+            return Finding("decode", f"the {side.name} loader's decoder gives other pixels than Pillow: {path}")
     return Finding("values", f"the {side.name} loader's native code differs from its transforms")
-
-
-def _decodes_otherwise(path: str, image: Any) -> bool:
-    try:
-        pixels = _decode_image.decode_image(path, output="pil")
-    except Exception:  # noqa: BLE001 - the loader did decode it, so this is another fault
-        return False
-    return bool(pixels.tobytes() != image.tobytes())
 
 
 def _draws_text(report: Any) -> str:

@@ -19,13 +19,10 @@ _LABEL_NAMES = {"label", "labels", "target", "targets", "y", "class", "classes"}
 
 @dataclasses.dataclass(frozen=True)
 class ValueDifference:
-    """How two values differ.
+    """How two values differ: in type, shape, dtype or device, as `structure` says, or else in elements.
 
-    Attributes:
-        differing_bytes: number of bytes that differ; all bytes of the longer value if type, shape or dtype differ.
-        max_abs: the largest difference of two elements; inf if one is not a number; None if it has no meaning.
-        structure: how type, shape, dtype or device differ, or None if they agree.
-        index: index of the element with the largest difference, or None.
+    `max_abs` is the largest difference of two elements, at `index`: inf if one is not a number, None if it has no
+    meaning. If the structure differs, all bytes of the longer value do.
     """
 
     differing_bytes: int
@@ -37,10 +34,9 @@ class ValueDifference:
 def split_batch(batch: Any, num_samples: int | None) -> list[Sample] | None:
     """Splits a collated batch into its samples; None if it is unclear which part belongs to which sample.
 
-    Args:
-        batch: nested lists, tuples and mappings of columns: tensors and arrays whose first dimension counts the
-            samples, and below the top level also lists with an entry per sample.
-        num_samples: number of samples; None: as many as the first tensor has rows.
+    The batch is nested lists, tuples and mappings of columns: tensors and arrays whose first dimension counts the
+    samples, and below the top level also lists with an entry per sample. By default there are as many samples as the
+    first tensor has rows.
     """
     if num_samples is None:
         num_samples = _first_length(batch)

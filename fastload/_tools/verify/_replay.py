@@ -6,6 +6,7 @@ the module that the caller has loaded.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -115,10 +116,6 @@ def _gaussian_blur(image: RgbImage, width: int, height: int, sigma: float, famil
     return functions.gaussian_blur(image, [width, height], [sigma, sigma])
 
 
-def _transposed(method: int) -> _Action:
-    return lambda image: image.transpose(method)
-
-
 def _affine(image: Any, *values: Any) -> Any:
     *matrix, fill, filter_name = values
     return image.transform(image.size, _AFFINE, matrix, _RESAMPLING[filter_name], fillcolor=fill)
@@ -136,7 +133,7 @@ _ACTIONS: dict[str, _Action] = {
     "affine": _affine,
     "grayscale": lambda image: image.convert("L").convert("RGB"),
     "gaussian_blur": _gaussian_blur,
-    **{kind: _transposed(method) for kind, method in _TRANSPOSITIONS.items()},
+    **{kind: operator.methodcaller("transpose", method) for kind, method in _TRANSPOSITIONS.items()},
     **{
         name: _by_torchvision(f"adjust_{name}") for name in ("brightness", "contrast", "saturation", "sharpness", "hue")
     },

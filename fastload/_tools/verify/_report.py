@@ -50,10 +50,8 @@ class SampleDifference:
     Attributes:
         batch: number of its batch, from 0.
         position: position in the batch; None if the batch could not be taken apart.
-        old_index: data set index of the old loader's sample, as text if it is not an int; None if unknown.
-        new_index: the same for the new loader's sample.
-        old_path: file of the old loader's sample, or None.
-        new_path: file of the new loader's sample, or None.
+        old_index, new_index: data set index of each loader's sample, as text if it is not an int; None if unknown.
+        old_path, new_path: file of each loader's sample, or None.
         stage: the first stage that differs.
         detail: a clause that says how.
         differing_bytes: number of bytes that differ in all values of the sample.
@@ -351,11 +349,8 @@ class Findings:
     ) -> None:
         """Counts a batch, differing or not; samples that are added later belong to the next one.
 
-        Args:
-            num_samples: samples in the larger of the two batches.
-            bytes_compared: bytes of the old loader's batch.
-            differing_bytes: how many of them differ; None: the sum over the samples.
-            is_failed_alike: both loaders raised the same kind of error for it.
+        `num_samples` are in the larger of the two batches, and `bytes_compared` in the old loader's, of which
+        `differing_bytes` differ, by default the sum over the samples. `is_failed_alike`: both raised one kind of error.
         """
         samples, self._batch = self._batch, []
         if samples:
@@ -426,14 +421,16 @@ def _where_text(where: Where, index: tuple[int, ...] | None) -> str:
     return "".join(f"[{key!r}]" for key in where) + (f"[{', '.join(map(str, index))}]" if index else "")
 
 
-def _versions() -> dict[str, str]:
-    versions = {"torch": str(torch.__version__)}
+def image_libraries() -> dict[str, str]:
+    """Returns the versions of torchvision and of Pillow by their names."""
     try:
-        versions["torchvision"] = importlib.metadata.version("torchvision")
+        torchvision = importlib.metadata.version("torchvision")
     except importlib.metadata.PackageNotFoundError:
-        versions["torchvision"] = "not installed"
+        torchvision = "not installed"
     pillow = _pillow.pillow_info()
-    versions["Pillow-SIMD" if pillow.is_simd else "Pillow"] = pillow.version
-    versions["fastload"] = _native.version
-    versions["kernels"] = _native.build_info().active_kernel_table
-    return versions
+    return {"torchvision": torchvision, "Pillow-SIMD" if pillow.is_simd else "Pillow": pillow.version}
+
+
+def _versions() -> dict[str, str]:
+    kernels = _native.build_info().active_kernel_table
+    return {"torch": str(torch.__version__), **image_libraries(), "fastload": _native.version, "kernels": kernels}

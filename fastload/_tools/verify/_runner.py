@@ -93,6 +93,7 @@ class LoaderRunner:
 
     def __init__(self, loader: TorchDataLoader[Any], generators: Generators, seed: int) -> None:
         self.loader = loader
+        self._fastload = CurrentLoader(loader) if isinstance(loader, DataLoader) else None
         self._is_in_order = loader.num_workers == 0 or self.is_native or getattr(loader, "in_order", True)
         self._clone = _observed_clone(loader)
         self.generators = generators
@@ -112,7 +113,7 @@ class LoaderRunner:
     @functools.cached_property
     def mode(self) -> Mode | None:
         """The way in which the loader makes its batches; None: torch's class makes them."""
-        return CurrentLoader(self.loader).plan().mode if isinstance(self.loader, DataLoader) else None
+        return None if self._fastload is None else self._fastload.plan().mode
 
     @property
     def is_native(self) -> bool:
@@ -122,22 +123,19 @@ class LoaderRunner:
     @property
     def runs_python_in_threads(self) -> bool:
         """Whether fastload's threads run the user's code."""
-        if self.loader.num_workers == 0 or self.mode not in (Mode.PARTLY_NATIVE, Mode.PYTHON):
+        if self.loader.num_workers == 0 or self._fastload is None or self.is_native:
             return False
-        now = CurrentLoader(self.loader)
-        return not now.form(now.plan()).is_of_processes
+        return not self._fastload.form(self._fastload.plan()).is_of_processes
 
     @property
     def rng(self) -> str:
         """The kind of random numbers that its samples get: "torch" or "sample"."""
-        return "torch" if self.mode is None else CurrentLoader(self.loader).settings.rng
+        return "torch" if self._fastload is None else self._fastload.settings.rng
 
     @property
     def batch_functions(self) -> dict[str, Callable[[Any], Any] | None]:
         """The functions that make a batch from samples and change it, by the names of the loader's arguments."""
-        on_device = (
-            CurrentLoader(self.loader).settings.device_transform if isinstance(self.loader, DataLoader) else None
-        )
+        on_device = None if self._fastload is None else self._fastload.settings.device_transform
         return {"collate_fn": self.loader.collate_fn, "device_transform": on_device}
 
     @property
@@ -197,15 +195,11 @@ class LoaderRunner:
 
         For this, the epoch runs once more from its start to the last batch.
         """
-        if (
-            self._num_batches == 0
-            or not isinstance(self.loader, DataLoader)
-            or CurrentLoader(self.loader).settings.cache is None
-        ):
+        if self._num_batches == 0 or self._fastload is None or self._fastload.settings.cache is None:
             return None
         try:
             if self._twin is None:
-                self._twin = LoaderRunner(without_cache(self.loader), self.generators, self._seed)
+                self._twin = LoaderRunner(without_cache(self._fastload), self.generators, self._seed)
                 self._twin.start()
             while self._twin._num_batches < self._num_batches:
                 self._twin._last = self._twin.next()
@@ -218,7 +212,7 @@ class LoaderRunner:
 
     def _pillow(self) -> contextlib.AbstractContextManager[None]:
         """Makes images Pillow's in a torch loader and its workers, even if register_opener() was called."""
-        return contextlib.nullcontext() if isinstance(self.loader, DataLoader) else as_reference()
+        return as_reference() if self._fastload is None else contextlib.nullcontext()
 
     def _on_host(self, batch: Any) -> Any:
         """Copies the batch to the host if the loader delivers to a device."""

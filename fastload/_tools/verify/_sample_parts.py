@@ -28,16 +28,10 @@ _UNSTEADY = "the data set gives another sample each time, also from equal genera
 class SampleParts:
     """A sample taken apart: it replaces the data set's transform in one load, runs the steps singly and takes notes.
 
-    Attributes:
-        path: path of its file, or None if the data set does not tell.
-        image: the input of the first transform, usually a PIL image.
-        steps: the transforms in calling order.
-        where: the place of the transformed image in the sample.
-        result: the transformed image.
-        has_draws: whether a generator was used for it, so that the data set may give another one.
-        num_calls: how many images the data set has transformed for it.
-        failed_step: the transform that raised, or None.
-        have_drawn: a function that says whether a generator was used; to be set from outside.
+    The `steps`, in calling order, make `result`, which lies at `where` in the sample, of `image`, usually a PIL image
+    from the file `path`, if the data set tells. `has_draws`: a generator was used, so that the data set may give
+    another result. `num_calls` counts the images that the data set has transformed for the sample. `have_drawn` says
+    whether a generator was used; it is set from outside.
     """
 
     image: Any = None

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import Any
 
 from fastload.cli._cache import _build, _inspect
-from fastload.cli._common import EXIT_CODES
+from fastload.cli._common import add_parser
 
 _DESCRIPTION = """A store on disk keeps what decoding a file leaves behind, for later runs and other processes: what
 fastload.Cache(PATH) names in a program. `fastload cache COMMAND --help` says more of each."""
@@ -14,12 +13,8 @@ fastload.Cache(PATH) names in a program. `fastload cache COMMAND --help` says mo
 
 def add_to(commands: Any) -> None:
     """Adds the command to the subparsers of argparse."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "cache",
-        help="make, look at, check or remove a store of fastload.Cache",
-        description=_DESCRIPTION,
-        epilog=EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = add_parser(
+        commands, "cache", _DESCRIPTION, help="make, look at, check or remove a store of fastload.Cache"
     )
     parts = parser.add_subparsers(title="commands", dest="part", metavar="COMMAND", required=True)
     _build.add_to(parts)

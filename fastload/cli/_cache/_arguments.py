@@ -70,7 +70,7 @@ def files_of(target: str) -> TargetFiles:
     return TargetFiles(FilePaths(source), loader=loader)
 
 
-def why_unread(path: bytes) -> str:
+def _why_unread(path: bytes) -> str:
     """Returns why a file was not read, as far as another try tells."""
     try:
         status = os.stat(path)
@@ -85,7 +85,7 @@ def why_unread(path: bytes) -> str:
     return "it could not be read to its end"
 
 
-def named(path: bytes) -> str:
+def _named(path: bytes) -> str:
     """Returns the path for messages."""
     return os.fsdecode(path).encode(sys.stdout.encoding or "utf-8", "backslashreplace").decode(errors="replace")
 
@@ -127,6 +127,20 @@ def gone_through(
     return files, True
 
 
+def names_of(run: FileRun, outcome: _native.BuildOutcome) -> str:
+    """Returns the first files with an outcome, for a row."""
+    return ", ".join(map(_named, run.named(outcome)))
+
+
+def rows_without_record(kind: Kind, run: FileRun) -> Iterator[tuple[str, str, str]]:
+    """Yields rows about files that cannot have a record, and those that were not read, and why."""
+    if run.counts["none"]:
+        yield f"without {kind.name}", f"{run.counts['none']:,}", kind.why_none
+    if run.counts["unread"]:
+        why = "; ".join(f"{_named(path)}: {_why_unread(path)}" for path in run.named("unread"))
+        yield "unreadable", f"{run.counts['unread']:,}", why
+
+
 def add_workers(parser: argparse.ArgumentParser) -> None:
     """Adds --workers."""
     parser.add_argument(
@@ -143,20 +157,14 @@ def workers_of(options: argparse.Namespace) -> int:
     return int(options.workers)
 
 
-def cache_of(path: str | None, max_bytes: str | None, what: What = "index") -> Cache:
-    """Returns the store as a program would name it, with its default folder. Raises UsageError."""
+def cache_of(path: str | None, max_bytes: str | None = None, what: What = "index") -> Cache:
+    """Returns the store as a program would name it. Raises UsageError, also where a default folder is needed and there
+    is none."""
     try:
-        cache = Cache(path, max_bytes, what)
+        return Cache(default_path() if path is None else path, max_bytes, what)
     except ValueError as error:
         text = str(error).replace("max_bytes", "--max-bytes", 1).replace(f"what={what!r}", f"--what {what}")
         raise UsageError(text) from error
-    return Cache(path_of(None), max_bytes, what) if path is None else cache
-
-
-def path_of(path: str | None) -> Path:
-    """Returns the folder of a store. Raises UsageError where none is given and there is no default."""
-    try:
-        return default_path() if path is None else Cache(path).path
     except RuntimeError as error:
         raise UsageError(f"{one_line(error)}: name a folder") from error
 
@@ -193,10 +201,9 @@ class Kind:
         return ImageFiles(files.paths, _first_steps_of(files) if self.needs_loader else None)
 
 
+_NO_INDEX = "progressive, with restart markers, of fewer than four rows of blocks, damaged, or no JPEG"
 _ALL = (
-    Kind(
-        "index", "indexes", "progressive, with restart markers, of fewer than four rows of blocks, damaged, or no JPEG"
-    ),
+    Kind("index", "indexes", _NO_INDEX),
     Kind("coefficients", "coefficients", "damaged, no JPEG, or one that Pillow decodes"),
     Kind("pixels", "pixels", "damaged, or no image", needs_loader=True),
 )

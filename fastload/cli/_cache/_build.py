@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from fastload import _native
 from fastload._decode_cache._build import FileRun, begin_build
 from fastload._decode_cache._cache import Cache
 from fastload._decode_cache._report import report_of
@@ -23,14 +22,15 @@ from fastload.cli._cache._arguments import (
     files_of,
     gone_through,
     kind_of,
-    named,
+    names_of,
+    rows_without_record,
     store_errors,
-    why_unread,
     workers_of,
 )
 from fastload.cli._common import DIFFERENT, FINE, INTERRUPTED, CommandError, add_command, say, show
 
 _NOT_KEPT = 'too large, or instead of damaged records: "fastload cache verify" tells'
+_WRONG = "their records were wrong"
 _TOO_NEW = "changed in the last minute, or nobody knows when; the same command a minute later takes them"
 
 
@@ -114,13 +114,10 @@ class _Result:
         yield "kept", f"{counts['kept'] - self.num_lost:,}", speed
         yield "known before", f"{counts['known']:,}"
         if counts["different"]:
-            yield "made anew", f"{counts['different']:,}", f"their records were wrong: {self._names('different')}"
-        if counts["none"]:
-            yield f"without {self.kind.name}", f"{counts['none']:,}", self.kind.why_none
+            yield "made anew", f"{counts['different']:,}", f"{_WRONG}: {names_of(self.run, 'different')}"
         if counts["too new"]:
-            yield "too new", f"{counts['too new']:,}", f"{_TOO_NEW}: {self._names('too new')}"
-        if counts["unread"]:
-            yield "unreadable", f"{counts['unread']:,}", self._unread()
+            yield "too new", f"{counts['too new']:,}", f"{_TOO_NEW}: {names_of(self.run, 'too new')}"
+        yield from rows_without_record(self.kind, self.run)
         for reason in self.files.unlisted[:1]:
             yield "not listed", f"{len(self.files.unlisted):,}", reason
         if trouble is not None:
@@ -135,9 +132,3 @@ class _Result:
         with store_errors(self.cache.path):
             report = report_of(self.cache.path, reads_records=False)
         yield "store", in_bytes(report.used_bytes), f"of at most {in_bytes(self.cache.max_bytes)}, in {report.path}"
-
-    def _names(self, outcome: _native.BuildOutcome) -> str:
-        return ", ".join(map(named, self.run.named(outcome)))
-
-    def _unread(self) -> str:
-        return "; ".join(f"{named(path)}: {why_unread(path)}" for path in self.run.named("unread"))

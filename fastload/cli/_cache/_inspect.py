@@ -21,10 +21,9 @@ from fastload.cli._cache._arguments import (
     files_of,
     gone_through,
     kinds_in,
-    named,
-    path_of,
+    names_of,
+    rows_without_record,
     store_errors,
-    why_unread,
     workers_of,
 )
 from fastload.cli._common import DIFFERENT, FINE, INTERRUPTED, add_command, say, show
@@ -51,14 +50,13 @@ def add_to(parts: Any) -> None:
 
 def _info(options: argparse.Namespace) -> int:
     """Shows what a store has on disk, and changes nothing."""
-    max_bytes = cache_of(options.path, options.max_bytes).max_bytes
-    path = path_of(options.path)
-    with store_errors(path):
-        report = report_of(path, reads_records=False)
+    cache = cache_of(options.path, options.max_bytes)
+    with store_errors(cache.path):
+        report = report_of(cache.path, reads_records=False)
     if options.json:
-        print(json.dumps({**_as_dict(report), "max_bytes": max_bytes}, indent=2))
+        print(json.dumps({**_as_dict(report), "max_bytes": cache.max_bytes}, indent=2))
     else:
-        show(Table(f"fastload cache info: {path}", list(_info_rows(report, max_bytes)), right=(1,)))
+        show(Table(f"fastload cache info: {cache.path}", list(_info_rows(report, cache.max_bytes)), right=(1,)))
     return FINE
 
 
@@ -115,7 +113,7 @@ def _as_dict(report: StoreReport) -> dict[str, Any]:
 def _verify(options: argparse.Namespace) -> int:
     """Reads and checks every record of a store. With --against, also makes the records of each file of TARGET anew and
     compares them; for pixels TARGET is a loader. Nothing is changed."""
-    path, num_workers = path_of(options.path), workers_of(options)
+    path, num_workers = cache_of(options.path).path, workers_of(options)
     files = None if options.against is None else files_of(options.against)
     with store_errors(path), Progress(f"reading {path}"):
         report = report_of(path, reads_records=True)
@@ -175,19 +173,15 @@ def _rows_of_unused(report: StoreReport) -> Iterator[tuple[str, ...]]:
 
 def _rows_of_comparison(kind: Kind, run: FileRun) -> Iterator[tuple[str, ...]]:
     yield "compared", f"{run.counts['known'] + run.counts['different']:,}", "files with a record"
-    yield "different", f"{run.counts['different']:,}", ", ".join(map(named, run.named("different")))
+    yield "different", f"{run.counts['different']:,}", names_of(run, "different")
     yield "without record", f"{run.counts['absent']:,}"
-    if run.counts["none"]:
-        yield f"without {kind.name}", f"{run.counts['none']:,}", kind.why_none
-    if run.counts["unread"]:
-        why = "; ".join(f"{named(path)}: {why_unread(path)}" for path in run.named("unread"))
-        yield "unreadable", f"{run.counts['unread']:,}", why
+    yield from rows_without_record(kind, run)
 
 
 def _clear(options: argparse.Namespace) -> int:
     """Removes the files of a store, and no others, and then its folders if they are empty, without asking. A file that
     a living process writes to stays. Processes that read the store go on."""
-    path = path_of(options.path)
+    path = cache_of(options.path).path
     with store_errors(path), Progress(f"removing {path}"):
         done = clear_store(path, only_stale=options.stale)
     say(f"fastload cache clear: {counted(len(done.removed), 'file')} removed from {path}, {in_bytes(done.num_bytes)}")
