@@ -121,9 +121,12 @@ def _read(file: Path, root: str, key: bytes) -> FolderTable | None:
 
 
 def _write(file: Path, blob: bytes, root: str) -> bool:
-    """Replaces `file` by `blob`; warns if that fails."""
+    """Replaces `file` by `blob`; warns if that fails, and leaves nothing then."""
     try:
-        _replace_file(file, blob)
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with _open_folder(file.parent) as folder:
+            _remove_abandoned(folder)
+            replace_file(folder, file.name, blob, f"{file.name}.{secrets.token_hex(8)}.tmp")
     except OSError as error:
         _warn(
             f"the index of {root!r} cannot be kept in {str(file.parent)!r} ({error.strerror}): the folder is listed "
@@ -153,14 +156,6 @@ def _open_folder(folder: Path) -> Iterator[int]:
         yield fd
     finally:
         os.close(fd)
-
-
-def _replace_file(file: Path, blob: bytes) -> None:
-    """Replaces `file` by `blob`. Raises what _open_folder() raises, and OSError; then it leaves nothing."""
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _open_folder(file.parent) as folder:
-        _remove_abandoned(folder)
-        replace_file(folder, file.name, blob, f"{file.name}.{secrets.token_hex(8)}.tmp")
 
 
 def _close_to_others(folder: int, mode: int) -> None:
