@@ -101,43 +101,35 @@ def _as_array(image: _pillow.RgbImage, output: str) -> Any:
 
 
 class _ThreadDecoder(threading.local):
-    """The calling thread's decoder; made anew once users have changed Pillow's pixel limit."""
+    """The calling thread's decoder; made anew once its cache or the pixel limit, which users may change, is another."""
 
-    max_pixels = -1
+    made_for: tuple[int, _native.DecodeCache | None] | None = None
     cache: _native.DecodeCache | None = None
     decoder: _native.SampleDecoder
 
-    def get(self, max_pixels: int) -> _native.SampleDecoder:
-        if self.max_pixels != max_pixels:
-            self.decoder = _native.SampleDecoder(
-                max_file_bytes=_config.MAX_FILE_BYTES, max_pixels=max_pixels, native_jpeg=True, cache=self.cache
-            )
-            self.max_pixels = max_pixels
-        return self.decoder
 
-    def exchange_cache(self, cache: _native.DecodeCache | None) -> _native.DecodeCache | None:
-        before, self.cache = self.cache, cache
-        self.max_pixels = -1
-        return before
-
-
-_thread_decoder = _ThreadDecoder()
+_thread = _ThreadDecoder()
 
 
 def thread_decoder(max_pixels: int | None = None) -> _native.SampleDecoder:
     """Returns the calling thread's decoder, with the lower of Pillow's current pixel limit and `max_pixels`."""
-    limit = _pillow.max_pixels()
-    return _thread_decoder.get(limit if max_pixels is None else min(limit, max_pixels))
+    limit = _pillow.max_pixels() if max_pixels is None else min(_pillow.max_pixels(), max_pixels)
+    if _thread.made_for != (limit, _thread.cache):
+        _thread.decoder = _native.SampleDecoder(
+            max_file_bytes=_config.MAX_FILE_BYTES, max_pixels=limit, native_jpeg=True, cache=_thread.cache
+        )
+        _thread.made_for = limit, _thread.cache
+    return _thread.decoder
 
 
 @contextlib.contextmanager
 def keeping(cache: _native.DecodeCache | None) -> Iterator[None]:
     """Lets the calling thread's decoder store what it learns about images in `cache`; in none if it is None."""
-    before = _thread_decoder.exchange_cache(cache)
+    before, _thread.cache = _thread.cache, cache
     try:
         yield
     finally:
-        _thread_decoder.exchange_cache(before)
+        _thread.cache = before
 
 
 @functools.cache

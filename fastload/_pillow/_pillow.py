@@ -14,7 +14,6 @@ import os
 import stat
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -23,7 +22,7 @@ from PIL import Image, ImageFile, UnidentifiedImageError, __version__, features
 
 from fastload import _native
 from fastload._errors import Stage
-from fastload._process._exit import EXIT_JOIN_SECONDS, DaemonThread, join_threads, start_threads
+from fastload._process._exit import DaemonThread
 from fastload._process._interrupts import append_result, is_interrupt
 
 RgbImage = Image.Image
@@ -193,8 +192,7 @@ def _describe_start(directory: int | None, path: str | bytes) -> str | None:
     return f"not an image: first bytes {start!r}" if start else "empty file"
 
 
-@dataclass(frozen=True)
-class PillowInfo:
+class PillowInfo(NamedTuple):
     """The installed Pillow.
 
     Attributes:
@@ -242,49 +240,19 @@ class Exactness(NamedTuple):
 def native_jpeg_is_exact() -> Exactness:
     """Returns whether the native JPEG decoder gives this Pillow's pixels: it does if Pillow uses libjpeg-turbo."""
     info = pillow_info()
-    if info.libjpeg_turbo is None:
+    turbo = info.libjpeg_turbo
+    if turbo is None:
         return Exactness(False, f"Pillow {info.version} decodes JPEG with a library other than libjpeg-turbo")
-    if _version_numbers(info.libjpeg_turbo) < _OLDEST_LIBJPEG_TURBO:
-        oldest = ".".join(map(str, _OLDEST_LIBJPEG_TURBO))
-        return Exactness(
-            False, f"Pillow {info.version} decodes JPEG with libjpeg-turbo {info.libjpeg_turbo}, older than {oldest}"
-        )
-    return Exactness(True, f"Pillow {info.version} decodes JPEG with libjpeg-turbo {info.libjpeg_turbo}")
+    is_recent = tuple(int(part) for part in turbo.split(".") if part.isdigit()) >= _OLDEST_LIBJPEG_TURBO
+    older = "" if is_recent else f", older than {'.'.join(map(str, _OLDEST_LIBJPEG_TURBO))}"
+    return Exactness(is_recent, f"Pillow {info.version} decodes JPEG with libjpeg-turbo {turbo}{older}")
 
 
-def _version_numbers(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split(".") if part.isdigit())
+class FallbackThread(DaemonThread):
+    """A Python thread that decodes for an engine, and ends when that is closed, or after the decode it is inside of.
 
-
-class FallbackThreads:
-    """Python threads that decode for an engine.
-
-    They hold the engine's handle, never this object, a loader or an iterator. Before the interpreter is torn down,
-    the engines of threads that are still alive are closed.
-    """
-
-    def __init__(self, engine: _native.Engine, max_threads: int) -> None:
-        self._threads = [_FallbackThread(engine, number) for number in range(max_threads)]
-        self._engine = engine
-
-    def start(self) -> None:
-        """Starts the threads. Raises ThreadStartError if the system refuses one; close() ends the others."""
-        start_threads(self._threads)
-
-    def close(self) -> bool:
-        """Closes the engine and waits for the threads; never call it from a finalizer.
-
-        Returns whether all of them ended in time. A thread inside a decode ends after it.
-        """
-        self._engine.close()
-        return join_threads(self._threads, EXIT_JOIN_SECONDS)
-
-
-class _FallbackThread(DaemonThread):
-    """One decoding thread.
-
-    An exception that the user gets keeps the frames below it (``f_back``) and what their locals refer to, so these
-    methods release the task and the engine explicitly.
+    It holds the engine's handle, never a loader or an iterator. An exception that the user gets keeps the frames below
+    it (``f_back``) and what their locals refer to, so these methods release the task and the engine explicitly.
     """
 
     def __init__(self, engine: _native.Engine, number: int) -> None:

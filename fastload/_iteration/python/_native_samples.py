@@ -19,7 +19,7 @@ from fastload._images._deferred import image_of, is_deferred, pillow_obeys
 from fastload._images._pipelines import PythonPart
 from fastload._images._tally import native_tally
 from fastload._pillow import _pillow
-from fastload._pillow._decode_image import thread_decoder
+from fastload._pillow._decode_image import no_draws, thread_decoder
 from fastload._pillow._failures import exception_of, exception_of_pillow
 from fastload._planning._plan import NativePartPlan
 from fastload._process import _config
@@ -202,7 +202,7 @@ class NativeSamples:
     def _draws(self) -> _native.DrawSource:
         """Returns native draws from the thread's current state, which _image() advances if it succeeds."""
         if not self.plan.transform.is_random:
-            return _NO_DRAWS
+            return no_draws()
         if self.plan.draws_as_torch:
             return thread_draws().begin(thread_generator())
         own: Any = _native.thread_generators()  # WorkerGenerators
@@ -252,10 +252,6 @@ class NativeSamples:
             if is_interrupt(error):
                 raise
             raise exception_of_pillow(error, path, index, fileno) from error
-
-
-# For plans that draw nothing.
-_NO_DRAWS = _native.CounterDraws(0, 0, 0)
 
 
 def _ignores_info(transform: object) -> bool:
