@@ -42,8 +42,7 @@ class NativePlan:
         source: the dataset as arrays.
         views: steps, output type and layout of each view of an image.
         forms: what is written for each view, and what the user gets.
-        is_multi_view: whether a sample has a list of views; otherwise it has just the one view.
-        lowered: the transform from which the views were made.
+        lowered: the transform from which the views were made; if it has no views, a sample has just this one.
         draws_as_torch: whether random choices equal torch's draws; otherwise a counter makes them.
         first_steps: steps applied to each image before its pixels are kept, with which `views` go on; None: no pixels
             are kept.
@@ -52,7 +51,6 @@ class NativePlan:
     source: LoweredSource
     views: tuple[_native.TransformPlan, ...]
     forms: tuple[ViewForm, ...]
-    is_multi_view: bool
     lowered: LoweredTransform
     draws_as_torch: bool
     first_steps: _native.FirstSteps | None = None
@@ -126,11 +124,14 @@ class LoaderPlan:
         views = self.transform.views or (self.transform,)
         forms = [_view_form(view, memory_format, is_converted_later=is_converted_later) for view in views]
         first, size, others = _cut(views) if keeps_pixels else (None, None, views)
+        plans = [
+            self._transform_plan(view, form.table is not None, form.layout.memory_format is torch.channels_last, size)
+            for view, form in zip(others, forms, strict=True)
+        ]
         return NativePlan(
             self.source,
-            tuple(self._view_plan(view, form, size) for view, form in zip(others, forms, strict=True)),
+            tuple(plans),
             tuple(forms),
-            is_multi_view=bool(self.transform.views),
             lowered=self.transform,
             draws_as_torch=self.rng == "torch",
             first_steps=first,
@@ -139,20 +140,17 @@ class LoaderPlan:
     def why_no_pixels(self) -> str | None:
         """Returns why no image after first steps can be kept, as a clause; None if one can."""
         try:
-            self._steps_before_pixels()
+            self.kept_first_steps()
         except NoFirstStepsError as error:
             return str(error)
         return None
 
     def kept_first_steps(self) -> _native.FirstSteps:
         """Returns the steps applied to each image before its pixels are kept. Raises NoFirstStepsError."""
-        return _first_steps(self._steps_before_pixels())
-
-    def _steps_before_pixels(self) -> tuple[PlacedStep, ...]:
         if self.mode is Mode.PYTHON or self.transform is None:
             raise NoFirstStepsError("samples are not loaded natively")
         views = self.transform.views if self.mode is Mode.NATIVE else ()
-        return first_steps_of(views or (self.transform,))
+        return _first_steps(first_steps_of(views or (self.transform,)))
 
     def native_part(self, *, keeps_pixels: bool = False) -> NativePartPlan:
         """Returns the plan for samples that native code begins and Python ends; Python calls a MultiView as it is.
@@ -165,11 +163,10 @@ class LoaderPlan:
         assert self.transform is not None
         form = self.transform.form
         is_image = form.sample == "pil"
-        channels_last = is_image or form.is_interleaved
-        first, size, (others,) = _cut((self.transform,)) if keeps_pixels else (None, None, (self.transform,))
+        first, size, (rest,) = _cut((self.transform,)) if keeps_pixels else (None, None, (self.transform,))
         return NativePartPlan(
             self.source.without_code(),
-            self._transform_plan(others, is_image, channels_last, allow_variable_size=True, source_size=size),
+            self._transform_plan(rest, is_image, form.is_interleaved, size, allow_variable_size=True),
             form,
             is_decoding_only=is_image and not self.transform.steps,
             image_type=image_type(),
@@ -178,26 +175,21 @@ class LoaderPlan:
             first_steps=first,
         )
 
-    def _view_plan(self, view: LoweredTransform, form: ViewForm, source_size: Size | None) -> _native.TransformPlan:
-        is_pixels = form.table is not None
-        channels_last = is_pixels or form.layout.memory_format is torch.channels_last
-        return self._transform_plan(view, is_pixels, channels_last, allow_variable_size=False, source_size=source_size)
-
     def _transform_plan(
         self,
         lowered: LoweredTransform,
-        is_uint8: bool,
+        is_pixels: bool,
         channels_last: bool,
+        source_size: Size | None,
         *,
-        allow_variable_size: bool,
-        source_size: Size | None = None,
+        allow_variable_size: bool = False,
     ) -> _native.TransformPlan:
-        """Returns the native steps of `lowered`; with `is_uint8` they end in pixels, otherwise in its own elements."""
+        """Returns the native steps of `lowered`; with `is_pixels` they end in an image, otherwise in its elements."""
         return _native.TransformPlan(
             with_torch_exp(lowered.steps) if self.rng == "torch" else list(lowered.steps),
-            element_size=1 if is_uint8 else lowered.form.dtype.itemsize,
-            channels_last=channels_last,
-            table=None if is_uint8 else lowered.form.table,
+            element_size=1 if is_pixels else lowered.form.dtype.itemsize,
+            channels_last=is_pixels or channels_last,
+            table=None if is_pixels else lowered.form.table,
             resize_order=resize_order(_pillow.pillow_info().version),
             allow_variable_size=allow_variable_size,
             source_size=source_size,
