@@ -8,9 +8,9 @@ import os
 import stat
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import torch.distributed
 
@@ -32,39 +32,6 @@ _MAX_INDEX_BYTES = 512 << 20
 _MEMORY_SHARE = 64
 
 
-class SharedFolders(NamedTuple):
-    """The folders that processes of this machine share if the user has named none, the first choice first.
-
-    Each process sees another part of the samples in each epoch, so alone it would know few of those that come. All look
-    at the same folders in the same order, and so they come to the same one.
-
-    Attributes:
-        paths: The folders that can be used.
-        max_bytes: The bytes that all indexes on this machine may take.
-    """
-
-    paths: tuple[Path, ...]
-    max_bytes: int
-
-    @classmethod
-    def of_machine(cls) -> SharedFolders:
-        """Returns the folders that there are now; makes a missing one."""
-        return cls(tuple(filter(_is_usable, _shared_paths())), machine_limit())
-
-    def open(self) -> OpenStore | None:
-        """Returns the store of indexes; None if no folder can be used."""
-        for path in self.paths:
-            try:
-                store = open_store(path, self.max_bytes)
-            except OSError as error:
-                if is_interrupt(error):
-                    raise
-                continue
-            if store.obstacle is None:
-                return store
-        return None
-
-
 class LoaderCache:
     """The cache of one loader: made when it is first needed, and anew in a process forked since.
 
@@ -73,7 +40,7 @@ class LoaderCache:
     process, `shared` are the folders that it shares with the other workers, as its parent found them.
     """
 
-    def __init__(self, shared: SharedFolders | None = None) -> None:
+    def __init__(self, shared: Sequence[Path] | None = None) -> None:
         self._shared = shared
         self._native: _native.DecodeCache | None = None
         self._store: OpenStore | None = None
@@ -86,7 +53,7 @@ class LoaderCache:
         """Returns what native code uses in the epoch that begins; None where nothing is kept."""
         if setting is None:
             return None
-        are_current = self.files is None or self.files.is_current()
+        are_current = self.files is None or self.files.records.is_current()
         if self._made_for != (os.getpid(), setting) or not are_current:
             if self._is_here():
                 self._counted.update(self._counters())
@@ -186,12 +153,12 @@ def machine_limit() -> int:
     return min(_MAX_INDEX_BYTES, total_memory() // _MEMORY_SHARE)
 
 
-def _store_of(setting: CacheSetting, shared: SharedFolders | None) -> OpenStore | None:
+def _store_of(setting: CacheSetting, shared: Sequence[Path] | None) -> OpenStore | None:
     """Returns the store of indexes; None: they are in the memory of the process."""
     if not isinstance(setting, Cache):
         if shared is None and has_other_ranks():
-            shared = SharedFolders.of_machine()
-        return None if shared is None else shared.open()
+            shared = shared_folders()
+        return _open_first(shared or ())
     try:
         return open_store(setting.path, setting.max_bytes)
     except (OSError, RuntimeError) as error:
@@ -203,6 +170,29 @@ def _store_of(setting: CacheSetting, shared: SharedFolders | None) -> OpenStore 
             "own on a local disk that can be written to."
         )
         return None
+
+
+def shared_folders() -> list[Path]:
+    """Returns the folders that processes of this machine share if the user has named none; makes a missing one.
+
+    Each process sees another part of the samples in each epoch, so alone it would know few of those that come. All look
+    at the same folders in the same order, and so they come to the same one.
+    """
+    return list(filter(_is_usable, _shared_paths()))
+
+
+def _open_first(folders: Sequence[Path]) -> OpenStore | None:
+    """Returns the store of indexes in the first of the folders that can be used; None if none can."""
+    for path in folders:
+        try:
+            store = open_store(path, machine_limit())
+        except OSError as error:
+            if is_interrupt(error):
+                raise
+            continue
+        if store.obstacle is None:
+            return store
+    return None
 
 
 def _shared_paths() -> Iterator[Path]:
