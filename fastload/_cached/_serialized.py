@@ -16,8 +16,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import torch
 
-from fastload._cached._copies import compact
-from fastload._cached._gpus import on
+from fastload._cached._copies import compact, on
 
 SerializerName = Literal["torch", "pickle"]
 _LEAVES = frozenset({type(None), bool, int, float, str})
