@@ -67,11 +67,6 @@ class LoweredSource:
     is_concatenation: bool = False
     finds_all_first: bool = False
 
-    @property
-    def transform(self) -> Any:
-        """The transform object of the first part."""
-        return self.transforms[0]
-
     def __len__(self) -> int:
         return len(self.table if self.index_map is None else self.index_map)
 

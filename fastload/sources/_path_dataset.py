@@ -6,6 +6,7 @@ import operator
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, SupportsIndex, TypeVar, cast, overload
 
 import numpy as np
@@ -134,14 +135,12 @@ class ImageFiles(PathDataset):
         super().__init__(PathTable.from_samples(zip(names, values, strict=True)), transform)
 
 
+@dataclass(eq=False, repr=False)
 class StandardTransform:
     """A transform of the image and one of the label, either of which may be None."""
 
-    def __init__(
-        self, transform: Callable[[Any], Any] | None = None, target_transform: Callable[[Any], Any] | None = None
-    ) -> None:
-        self.transform = transform
-        self.target_transform = target_transform
+    transform: Callable[[Any], Any] | None
+    target_transform: Callable[[Any], Any] | None
 
     def __call__(self, image: Any, label: Any) -> tuple[Any, Any]:
         image = image if self.transform is None else self.transform(image)
