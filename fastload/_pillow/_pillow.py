@@ -42,24 +42,20 @@ class DecodedPixels(NamedTuple):
     height: int
 
 
-def open_rgb(path: str | bytes) -> RgbImage:
+def open_rgb(path: str | bytes, directory: int | None = None) -> RgbImage:
     """Decodes the file at `path` to an RGB image like torchvision's ``pil_loader``.
 
-    Exceptions have the types and texts of ``pil_loader``, with one addition: anything but a regular file or a folder
-    raises OSError (EINVAL, "not a regular file"), whereas ``pil_loader`` would wait forever.
+    A path is relative to the directory with this descriptor; None: the current one. Exceptions have the types and texts
+    of ``pil_loader``, with one addition: anything but a regular file or a folder raises OSError (EINVAL, "not a regular
+    file"), whereas ``pil_loader`` would wait forever.
     """
-    return open_rgb_in(None, path)
-
-
-def open_rgb_in(directory: int | None, path: str | bytes) -> RgbImage:
-    """Decodes like `open_rgb`, with `path` relative to the directory with this descriptor; None: the current one."""
-    with _open_file(directory, path) as file:
+    with _open_file(path, directory) as file:
         return _open_reference(file).convert("RGB")
 
 
-def open_rgb_deferred_in(directory: int | None, path: str | bytes) -> RgbImage:
-    """Decodes like `open_rgb_in`, except that an opener registered with Pillow may decode later, and natively."""
-    with _open_file(directory, path) as file:
+def open_rgb_deferred(path: str | bytes, directory: int | None) -> RgbImage:
+    """Decodes like `open_rgb`, except that an opener registered with Pillow may decode later, and natively."""
+    with _open_file(path, directory) as file:
         return _identified(file).convert("RGB")
 
 
@@ -119,15 +115,15 @@ def image_info(source: str | IO[bytes]) -> dict[str | tuple[int, int], Any]:
     return info
 
 
-def image_info_in(directory: int | None, path: str | bytes) -> dict[str | tuple[int, int], Any]:
+def image_info_in(path: str | bytes, directory: int | None) -> dict[str | tuple[int, int], Any]:
     """Returns `image_info` of the file at `path`, relative to the directory with this descriptor."""
-    with _open_file(directory, path) as file:
+    with _open_file(path, directory) as file:
         return image_info(file)
 
 
 def decode_rgb(path: str | bytes, directory: int | None = None) -> DecodedPixels:
-    """Decodes the file at `path` to RGB bytes; raises what `open_rgb_in` raises."""
-    image = open_rgb_in(directory, path)
+    """Decodes the file at `path` to RGB bytes; raises what `open_rgb` raises."""
+    image = open_rgb(path, directory)
     return DecodedPixels(image.tobytes(), image.width, image.height)
 
 
@@ -137,7 +133,7 @@ def rgb_image(pixels: NDArray[np.uint8]) -> RgbImage:
     return Image.frombytes("RGB", (width, height), pixels.data)
 
 
-def _open_file(directory: int | None, path: str | bytes) -> IO[bytes]:
+def _open_file(path: str | bytes, directory: int | None) -> IO[bytes]:
     # By path, not from bytes: Pillow's "cannot identify" message quotes the file object.
     name = os.fsdecode(path)
     return open(name, "rb", opener=functools.partial(_open_regular, None if name.startswith("/") else directory))
@@ -172,7 +168,7 @@ def classify_failure(
     Reads at most 16 bytes of the file, and only if Pillow could not identify it.
     """
     if isinstance(exception, UnidentifiedImageError):
-        return "header", _describe_start(directory, path)
+        return "header", _describe_start(path, directory)
     if isinstance(exception, (Image.DecompressionBombError, Image.DecompressionBombWarning)):
         return "limit", None
     if isinstance(exception, OSError) and exception.errno is not None:
@@ -181,9 +177,9 @@ def classify_failure(
     return "decode", None
 
 
-def _describe_start(directory: int | None, path: str | bytes) -> str | None:
+def _describe_start(path: str | bytes, directory: int | None) -> str | None:
     try:
-        with _open_file(directory, path) as file:
+        with _open_file(path, directory) as file:
             start = file.read(_SHOWN_BYTES)
     except OSError as error:
         if is_interrupt(error):

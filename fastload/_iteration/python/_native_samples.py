@@ -32,8 +32,8 @@ from fastload.transforms._tensor_part import tensor_of
 # Transforms of torchvision that call the user's code, which may look at an image's EXIF data.
 _CALLING_OTHERS = ("Compose", "Lambda", "RandomApply", "RandomChoice", "RandomOrder")
 _Result = TypeVar("_Result")
-# Called with the descriptor of a directory, or None, and a path in it.
-_Open = Callable[[int | None, bytes], _Result]
+# Called with a path, and the descriptor of the directory that it is in, or None.
+_Open = Callable[[bytes, int | None], _Result]
 
 
 class _NotApplicableError(Exception):
@@ -221,19 +221,19 @@ class NativeSamples:
     # ---- files that Pillow opens -----------------------------------------------------------------------------------
 
     def _deferred(self, file: int, index: int) -> _pillow.RgbImage:
-        image = self._decoded_by_pillow(_pillow.open_rgb_deferred_in, file, index)
+        image = self._decoded_by_pillow(_pillow.open_rgb_deferred, file, index)
         if not is_deferred(image):
             self._fallback_reason = thread_decoder().fallback_reason
         return image
 
     def _opened(self, file: int, index: int) -> _pillow.RgbImage:
         """Returns the image of file `file` as Pillow decodes it."""
-        return self._decoded_by_pillow(_pillow.open_rgb_in, file, index)
+        return self._decoded_by_pillow(_pillow.open_rgb, file, index)
 
-    def _decoded_by_pillow(self, open_rgb_in: _Open[_pillow.RgbImage], file: int, index: int) -> _pillow.RgbImage:
+    def _decoded_by_pillow(self, open_rgb: _Open[_pillow.RgbImage], file: int, index: int) -> _pillow.RgbImage:
         begin = time.perf_counter()
         try:
-            return self._asked_of_pillow(open_rgb_in, file, index)
+            return self._asked_of_pillow(open_rgb, file, index)
         finally:
             self._counts.fallback_seconds += time.perf_counter() - begin
 
@@ -247,7 +247,7 @@ class NativeSamples:
         directory = kept_directory()
         fileno = None if directory is None else directory.fileno()
         try:
-            return function(fileno, path)
+            return function(path, fileno)
         except Exception as error:
             if is_interrupt(error):
                 raise
