@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Literal
 
 from fastload._process import _config
-from fastload._process._trust import UntrustedFileError, check_owner, open_file, replace_file
+from fastload._process._trust import UntrustedFileError, check_owner, open_file, open_folder, replace_file
 from fastload.sources._folder_scan import NUM_THREADS, FolderScan
 from fastload.sources._folder_table import (
     IS_ON_FUSE,
@@ -147,15 +147,11 @@ def _open_folder(folder: Path) -> Iterator[int]:
 
     Raises UntrustedFolderError if it belongs to neither this user nor root, and OSError if it cannot be opened.
     """
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        status = os.fstat(fd)
+    with open_folder(folder) as (fd, status):
         check_owner(status)
         if status.st_uid == os.geteuid() and status.st_mode & 0o077:
             _close_to_others(fd, status.st_mode)
         yield fd
-    finally:
-        os.close(fd)
 
 
 def _close_to_others(folder: int, mode: int) -> None:
