@@ -5,7 +5,7 @@ Each stage of the flow is examined by itself; the one that needs most Python dec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,7 +30,7 @@ from fastload.transforms._first_steps import NoFirstStepsError, first_steps_of, 
 from fastload.transforms._lowering import LoweredTransform, lower_transform
 from fastload.transforms._pillow_rules import resize_order
 from fastload.transforms._recognize import image_type
-from fastload.transforms._stage import PlacedStep, RunsInPythonError, Size
+from fastload.transforms._stage import RunsInPythonError, Size
 from fastload.transforms._tensor_part import SampleForm
 
 
@@ -65,15 +65,12 @@ class NativePlan:
 class NativePartPlan:
     """The native part of samples that the user's own Python completes. Refers to none of the user's objects.
 
-    Attributes:
-        source: The dataset as arrays.
+    Attributes that NativePlan does not have:
         transform: The native steps and their final form; with first_steps, the steps after those.
         form: The form of the native part's results.
         is_decoding_only: Whether there are no native steps, and the result is an image.
         image_type: torchvision's tv_tensors.Image if the native part ends in one.
         max_pixels: Larger images are left to Pillow.
-        draws_as_torch: As in NativePlan.
-        first_steps: As in NativePlan.
     """
 
     source: LoweredSource
@@ -150,7 +147,7 @@ class LoaderPlan:
         if self.mode is Mode.PYTHON or self.transform is None:
             raise NoFirstStepsError("samples are not loaded natively")
         views = self.transform.views if self.mode is Mode.NATIVE else ()
-        return _first_steps(first_steps_of(views or (self.transform,)))
+        return _cut(views or (self.transform,))[0]
 
     def native_part(self, *, keeps_pixels: bool = False) -> NativePartPlan:
         """Returns the plan for samples that native code begins and Python ends; Python calls a MultiView as it is.
@@ -246,17 +243,13 @@ def _cut(
     views: tuple[LoweredTransform, ...],
 ) -> tuple[_native.FirstSteps, Size | None, tuple[LoweredTransform, ...]]:
     """Returns the first steps of all views, the size after them if it is fixed, and the views without them."""
-    first = first_steps_of(views)
-    others = tuple(replace(view, steps=view.steps[len(first) :]) for view in views)
-    return _first_steps(first), size_after(first), others
-
-
-def _first_steps(steps: Sequence[PlacedStep]) -> _native.FirstSteps:
-    """Hashes also what else their result depends on; csrc/engine/cache/record_kinds.h counts the rest."""
-    info = _pillow.pillow_info()
+    steps, info = first_steps_of(views), _pillow.pillow_info()
     order = resize_order(info.version)
     plan = _native.TransformPlan(list(steps), channels_last=False, resize_order=order, allow_variable_size=True)
-    return _native.FirstSteps(plan, hash_of(steps, f"{order}, Pillow {info.version}, libjpeg {info.libjpeg_turbo}"))
+    # The hash covers what else their result depends on; csrc/engine/cache/record_kinds.h counts the rest.
+    surroundings = f"{order}, Pillow {info.version}, libjpeg {info.libjpeg_turbo}"
+    others = tuple(replace(view, steps=view.steps[len(steps) :]) for view in views)
+    return _native.FirstSteps(plan, hash_of(steps, surroundings)), size_after(steps), others
 
 
 def _lower_parts(source: LoweredSource) -> LoweredTransform:
