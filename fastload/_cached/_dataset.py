@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import operator
@@ -272,7 +273,8 @@ class _SampleKeys:
         self._length = -1
         if self._key is None:
             # The file that an index means changes with the number of files.
-            self._length = _length_of(dataset)
+            with contextlib.suppress(TypeError):
+                self._length = len(dataset)
             self._parts += (type(dataset).__module__, type(dataset).__qualname__, str(self._length))
 
     def of(self, index: Any) -> bytes:
@@ -302,10 +304,3 @@ class _SampleKeys:
                 "Pass key=, a function that makes one of them of such an index"
             ) from None
         return number + self._length if -self._length <= number < 0 else number
-
-
-def _length_of(dataset: Any) -> int:
-    try:
-        return len(dataset)
-    except TypeError:
-        return -1

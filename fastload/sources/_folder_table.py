@@ -164,11 +164,7 @@ class FolderTable(SampleTable):
     """Names and labels of the files below a folder.
 
     Sent to a process that is being spawned, it goes as a file descriptor whose pages all processes share; pickled
-    otherwise, with all its bytes.
-
-    Attributes:
-        key: Identity of the table: its folder and how that was listed.
-        arrays: Its contents.
+    otherwise, with all its bytes. `key` says which folder it is of, and how that was listed.
     """
 
     index: _native.FolderIndex

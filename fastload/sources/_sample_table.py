@@ -6,7 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,17 +15,11 @@ from fastload import _native
 
 CHUNK_SAMPLES = 1 << 16
 
-_Scalar = TypeVar("_Scalar", bound=np.generic)
-
 
 class SampleTable(ABC):
-    """Names and labels of n files; immutable, so threads may share it without a lock.
+    """Names and labels of n files; immutable, so threads may share it without a lock."""
 
-    Attributes:
-        index: The names, for native code.
-    """
-
-    index: _native.SampleIndex
+    index: _native.SampleIndex  # the names, for native code
 
     def __len__(self) -> int:
         return len(self.index)
@@ -74,6 +68,8 @@ class PathTable(SampleTable):
         self.arena = arena
         self.offsets = offsets
         self.labels = labels
+        for array in (arena, offsets, labels):
+            array.flags.writeable = False
         self.index = _native.SampleIndex(arena, offsets)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -95,7 +91,7 @@ class PathTable(SampleTable):
             arena += names
             lengths.append(name_lengths)
         offsets = np.cumsum(np.concatenate(lengths), dtype=np.int64)
-        return cls(_frozen(np.frombuffer(arena, dtype=np.uint8)), _frozen(offsets), _frozen(np.concatenate(labels)))
+        return cls(np.frombuffer(arena, dtype=np.uint8), offsets, np.concatenate(labels))
 
     def labels_of(self, files: NDArray[np.int64]) -> NDArray[np.int64]:
         return self.labels[files]
@@ -174,8 +170,3 @@ def _as_labels(labels: Sequence[int]) -> NDArray[np.int64]:
     except OverflowError:
         culprit = next(label for label in labels if not -(2**63) <= label < 2**63)
         raise OverflowError(f"a label must not have more than 64 bits, got {culprit!r}") from None
-
-
-def _frozen(array: NDArray[_Scalar]) -> NDArray[_Scalar]:
-    array.flags.writeable = False
-    return array
