@@ -30,12 +30,7 @@ FileAction = Callable[[bytes], "_native.BuildOutcome"]
 
 
 class ImageFiles(NamedTuple):
-    """The files that a loader reads.
-
-    Attributes:
-        paths: Each file once.
-        first_steps: The steps whose result pixels are.
-    """
+    """The files that a loader reads, each once, and the steps whose result pixels are."""
 
     paths: Sequence[bytes]
     first_steps: _native.FirstSteps | None = None
@@ -185,17 +180,11 @@ class FileRun:
         self._named: dict[_native.BuildOutcome, list[int]] = {}
         self._paths = paths
         self._must_end = must_end
-        self._places = iter(range(len(paths)))
+        self._places = iter(range(len(paths)))  # of all threads, each of which takes the next one in a single step
         self._lock = threading.Lock()
         self._has_ended = threading.Event()
         self._error: BaseException | None = None
         self._threads = [_RunThread(self, action) for action in actions]
-
-    @property
-    def num_done(self) -> int:
-        """The number of files that are done."""
-        with self._lock:
-            return self.counts.total()
 
     def named(self, outcome: _native.BuildOutcome) -> list[bytes]:
         """Returns the first _NUM_NAMED files of an outcome, in their order."""
@@ -209,7 +198,9 @@ class FileRun:
         try:
             start_threads(self._threads)
             while not self._have_ended(_LOOK_SECONDS):
-                progress(self.num_done, len(self._paths))
+                with self._lock:
+                    num_done = self.counts.total()
+                progress(num_done, len(self._paths))
         finally:
             self.end()
             self._have_ended(_END_SECONDS)
@@ -229,17 +220,15 @@ class FileRun:
     def take_files(self, action: FileAction) -> None:
         """Works on files; each thread calls it."""
         try:
-            while not self._has_ended.is_set() and (place := self._next()) is not None:
+            for place in self._places:
+                if self._has_ended.is_set():
+                    return
                 self._take(action, place)
                 if self._must_end():
                     self.end()
         except BaseException as error:  # noqa: BLE001 - run() raises it
             self._error = error
             self.end()
-
-    def _next(self) -> int | None:
-        with self._lock:
-            return next(self._places, None)
 
     def _take(self, action: FileAction, place: int) -> None:
         outcome = action(self._paths[place])

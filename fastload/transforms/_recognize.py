@@ -95,14 +95,10 @@ def pipeline_types() -> tuple[type, ...]:
 def tensor_functions() -> list[tuple[ModuleType, str, type]]:
     """Lists functions that make tensors of images: the module and name, and the class that does the same."""
     names = {"to_tensor": "ToTensor", "pil_to_tensor": "PILToTensor"}
-    functional, classes = "torchvision.transforms.functional", sys.modules.get("torchvision.transforms")
+    classes = sys.modules.get("torchvision.transforms")
     found: list[tuple[ModuleType, str, type]] = []
-    for home in (
-        functional,
-        "torchvision.transforms.v2.functional",
-        "torchvision.transforms.v2.functional._type_conversion",
-    ):
-        if (module := sys.modules.get(home)) is not None:
+    for home in ("functional", "v2.functional", "v2.functional._type_conversion"):
+        if (module := sys.modules.get(f"{_TORCHVISIONS}{home}")) is not None:
             found += [(module, name, getattr(classes, names[name])) for name in names.keys() & vars(module).keys()]
     return found
 

@@ -126,11 +126,10 @@ def _role_among(patterns: dict[Any, Role], function: FunctionType) -> Role | Non
 def pipeline_in(transform: Any) -> Any:
     """Returns the object that `transform` calls with its argument to get its result; None if it does anything else.
 
-    An example are the presets in torchvision's references, which are classes around a Compose. torchvision's own
-    classes have none.
+    An example are the presets in torchvision's references, which are classes around a Compose.
     """
-    is_own = _recognize.family_of(type(transform)) is None
-    names = _names_in(_call_of(transform), _Patterns.passed_on) if is_own else None
+    is_users = _recognize.family_of(type(transform)) is None
+    names = _names_in(_call_of(transform), _Patterns.passed_on) if is_users else None
     return None if names is None else _attribute(transform, names["any_transform"])
 
 
