@@ -93,9 +93,6 @@ def num_bytes(sample: Any) -> int:
         return sys.getsizeof(sample)
 
 
-# A sample on a GPU: the threads that load it have their own streams.
-
-
 def synchronize(tensor: torch.Tensor) -> None:
     """Waits for the caller's current stream of the GPU that the tensor is on, if any."""
     if tensor.is_cuda:

@@ -29,13 +29,11 @@ class Turns(Locked):
 
     def __init__(self) -> None:
         super().__init__()
-        self._begin()
+        self.after_fork()
 
     def after_fork(self) -> None:
+        """Begins with none: their threads do not exist in a forked child."""
         super().after_fork()
-        self._begin()
-
-    def _begin(self) -> None:
         self._changed = threading.Condition(self._lock)
         self._in_progress: dict[object, tuple[bytes, int]] = {}  # by turn: key and thread
 

@@ -37,14 +37,15 @@ class LoaderCache:
     """The cache of one loader: made when it is first needed, and anew in a process forked since.
 
     Entropy indexes of JPEG files are kept by the files' contents, so other loaders of the process profit. A store that
-    is asked for the files' coefficients or pixels is read by their paths; `files` are these, or None. In a worker's
-    process, `shared` are the folders that it shares with the other workers, as its parent found them.
+    is asked for the files' coefficients or pixels is read by their paths; `files` are these, or None. Without a `store`
+    indexes are in the memory of the process. In a worker's process, `shared` are the folders that it shares with the
+    other workers, as its parent found them.
     """
 
     def __init__(self, shared: Sequence[Path] | None = None) -> None:
         self._shared = shared
         self._native: _native.DecodeCache | None = None
-        self._store: OpenStore | None = None
+        self.store: OpenStore | None = None
         self.files: FileRecords | None = None
         self._refusal: str | None = None  # why there are none of those that are asked for
         self._made_for: tuple[int, CacheSetting] | None = None
@@ -58,13 +59,13 @@ class LoaderCache:
         if self._made_for != (os.getpid(), setting) or not are_current:
             if self._is_here():
                 self._counted.update(self._counters())
-            self._store = _store_of(setting, self._shared)
-            self.files, self._refusal = (None, None) if self._store is None else file_records_of(setting)
-            self._native = _made(self._store, num_images or 0, self.files)
+            self.store = _store_of(setting, self._shared)
+            self.files, self._refusal = (None, None) if self.store is None else file_records_of(setting)
+            self._native = _made(self.store, num_images or 0, self.files)
             self._made_for = os.getpid(), setting
         self.warn_of_trouble()
-        if self._store is not None:
-            self._store.native.begin_epoch()
+        if self.store is not None:
+            self.store.native.begin_epoch()
         return self._native
 
     def warn_of_trouble(self) -> None:
@@ -73,18 +74,18 @@ class LoaderCache:
             _warn_of_mismatches(os.getpid())
         if self.files is not None:
             self.files.warn_of_trouble()
-        if self._store is not None:
-            self._store.warn_of_trouble()
+        if self.store is not None:
+            self.store.warn_of_trouble()
 
     def close(self) -> None:
         """Publishes what was kept and waits for that, at most CLOSE_SECONDS."""
-        if self._is_here() and self._store is not None:
-            self._store.close()
+        if self._is_here() and self.store is not None:
+            self.store.close()
 
     def end_epoch(self) -> None:
         """Begins to publish the indexes that were kept. Waits for nothing."""
-        if self._is_here() and self._store is not None:
-            self._store.native.end_epoch()
+        if self._is_here() and self.store is not None:
+            self.store.native.end_epoch()
 
     def _counters(self) -> Mapping[str, int]:
         """Returns the counters of what is used now."""
@@ -98,10 +99,10 @@ class LoaderCache:
         if self._native is None or not self._is_here():
             return {}
         total = self._counted + Counter(self._counters())
-        if self._store is None:
+        if self.store is None:
             memory = _native.index_memory()
             return {**total, "cache_records": memory["records"], "cache_memory_bytes": memory["memory_bytes"]}
-        store = self._store.native.counters()
+        store = self.store.native.counters()
         total.update(cache_bytes_written=store["bytes_written"], cache_damaged=store["damaged"])
         total.update(_memory_and_reads(store))
         if self.files is not None:
@@ -110,7 +111,7 @@ class LoaderCache:
 
     def describe(self, setting: CacheSetting) -> tuple[str, str | None]:
         """Returns what is kept, and why nothing is, if so."""
-        store = self._store if self._is_here() else None
+        store = self.store if self._is_here() else None
         if store is not None:
             return _described(store, self._refusal) if self.files is None else self.files.describe()
         if isinstance(setting, Cache):
@@ -127,10 +128,6 @@ class LoaderCache:
         apart = "" if is_alone else f", which {others} do not share: no folder on a local disk can be used"
         return f"JPEG indexes in memory, of {so_far} so far{apart}", None
 
-    @property
-    def is_stored(self) -> bool:
-        """Whether the records are in a store, which other processes see, too."""
-        return self._store is not None
 
     def _is_here(self) -> bool:
         return self._made_for is not None and self._made_for[0] == os.getpid()

@@ -77,7 +77,7 @@ class WorkerCache:
         return CacheReport(
             counters,
             levels,
-            self._cache.is_stored,
+            self._cache.store is not None,
             self._cache.describe(self._arguments[0]),
             files is not None and not files.native.is_on,
         )

@@ -127,26 +127,23 @@ class ListedTable(SampleTable):
     index: _native.ListedIndex
 
     def __init__(self, samples: list[tuple[str, int]], index: _native.ListedIndex) -> None:
-        """Takes `samples`, a list that nothing changes any more, and the index that was made of it."""
         self._samples = samples
         self.index = index
 
     @classmethod
     def of(cls, samples: list[tuple[str, int]]) -> ListedTable | None:
-        """Returns a table of `samples` as they are now; None unless all are tuples of an ASCII str and an int."""
-        own = samples.copy()
-        index = _native.ListedIndex.of(own)
-        return None if index is None else cls(own, index)
+        """Returns a table of `samples`, a list that nothing changes any more.
+
+        Returns None unless all of them are tuples of an ASCII str and an int.
+        """
+        index = _native.ListedIndex.of(samples)
+        return None if index is None else cls(samples, index)
 
     def labels_of(self, files: NDArray[np.int64]) -> NDArray[np.int64]:
         return self.index.labels_of(files)
 
     def label(self, file: int) -> int:
         return self._samples[file][1]
-
-    def has_samples(self, samples: list[tuple[str, int]]) -> bool:
-        """Returns whether `samples` still are the table's; a nanosecond per sample if they are the same tuples."""
-        return self._samples == samples
 
 
 def _as_names(paths: Sequence[str]) -> tuple[bytes, NDArray[np.int64]]:

@@ -94,11 +94,9 @@ def native_runs(nodes: Sequence[Node]) -> Iterator[tuple[list[Node], NativeSteps
             for node in rest:
                 native.take(node, count)
                 count += 1
-        if not native.steps and native.form.sample == "pil":  # it does nothing
-            count, run = 1, None
-        else:
-            run = native
-        yield rest[:count], run
+        is_native = bool(native.steps) or native.form.sample != "pil"  # otherwise it does nothing
+        count = count if is_native else 1
+        yield rest[:count], native if is_native else None
         rest = rest[count:]
 
 
