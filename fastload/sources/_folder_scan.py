@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastload import _native
+from fastload._process._trust import open_folder
 from fastload.sources._folder_table import (
     IS_LINK,
     IS_ON_FUSE,
@@ -168,13 +169,9 @@ class FolderScan:
     def _list_root(self) -> Listing:
         """Returns the classes, found like torchvision's; errors that it does not catch are raised here, too."""
         self.num_listed += 1
-        status = os.stat(self._root)
-        state = (status.st_mtime_ns, status.st_ctime_ns, _signed(status.st_ino))
-        fd = os.open(self._root, os.O_RDONLY | os.O_CLOEXEC)
-        try:
+        with open_folder(self._root) as (fd, status):
+            state = (status.st_mtime_ns, status.st_ctime_ns, _signed(status.st_ino))
             flags = self._flags(state, _native.is_on_fuse(fd))
-        finally:
-            os.close(fd)
         directories = []
         with os.scandir(self._root) as entries:
             for entry in entries:
