@@ -1,16 +1,17 @@
-"""Copies of samples, which share no memory with the samples that are kept."""
+"""Samples copied, so that they share no memory with the samples that are kept, and moved from and to GPUs."""
 
 from __future__ import annotations
 
 import copy
 import pickle
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
-from fastload._cached import _gpus
+from fastload._delivery._device import moved
 from fastload._process._interrupts import is_interrupt
 
 _PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes})
@@ -59,8 +60,7 @@ def _copied(value: Any, memo: dict[int, Any]) -> Any:
 
 
 def _copied_tensor(tensor: torch.Tensor) -> torch.Tensor:
-    if _gpus.GPUS.is_on_device(tensor):
-        _gpus.GPUS.record_stream(tensor)
+    record_stream(tensor)
     return tensor.detach().clone().requires_grad_(tensor.requires_grad)
 
 
@@ -91,3 +91,49 @@ def num_bytes(sample: Any) -> int:
         if is_interrupt(error):
             raise
         return sys.getsizeof(sample)
+
+
+def synchronize(tensor: torch.Tensor) -> None:
+    """Waits for the caller's current stream of the GPU that the tensor is on, if any."""
+    if tensor.is_cuda:
+        torch.cuda.current_stream(tensor.device).synchronize()
+
+
+def record_stream(tensor: torch.Tensor) -> None:
+    """Marks the tensor's memory, if it is a GPU's, as used by the caller's current stream."""
+    if tensor.is_cuda:
+        tensor.record_stream(torch.cuda.current_stream(tensor.device))
+
+
+def finished(sample: Any, to: torch.device | None) -> Any:
+    """Returns `sample` with its tensors on `to` after the GPU has finished them; None: where they are.
+
+    It is kept for threads whose streams do not wait for the stream it was made on. So the host waits, once a sample.
+    """
+    for tensor in _tensors(sample):
+        synchronize(tensor)
+    return on(sample, to)
+
+
+def on(sample: Any, to: torch.device | None) -> Any:
+    """Returns `sample` with its tensors on `to`, with all copies finished; None: where they are."""
+    if to is None:
+        return sample
+    return moved(
+        sample,
+        lambda tensor: tensor.to(to),
+        lambda value: value.to(to) if callable(getattr(value, "to", None)) else None,
+    )
+
+
+def _tensors(sample: Any) -> Iterator[torch.Tensor]:
+    """Yields the tensors that moved() finds."""
+    waiting = [sample]
+    seen: dict[int, Any] = {}  # by identity: a sample may contain one often, and itself
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, (Mapping, Sequence)) and not isinstance(value, (str, bytes)) and id(value) not in seen:
+            seen[id(value)] = value
+            waiting += value.values() if isinstance(value, Mapping) else value

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import hashlib
 import operator
 import os
@@ -13,7 +15,7 @@ from typing import Any
 import torch
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
-from fastload._cached._gpus import finished
+from fastload._cached._copies import finished
 from fastload._cached._samples import MISSING, MemorySamples, Samples
 from fastload._cached._serialized import SERIALIZERS, SerializerName
 from fastload._display._progress import Progress
@@ -102,7 +104,7 @@ class CachedDataset(Dataset[Any]):
             return found
         if self._samples.is_full:
             return finished(self.dataset[index], self._to)
-        with self._samples.turn(key):
+        with self._samples.turns.turn(key):
             found = self._samples.get(key)  # another thread may have made it meanwhile
             return self._kept(index, key, self._to) if found is MISSING else found
 
@@ -171,13 +173,13 @@ class CachedDataset(Dataset[Any]):
         return f"CachedDataset({type(self.dataset).__qualname__}, {self._samples.describe()})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _with_arguments, (self._arguments,)
+        return functools.partial(CachedDataset, **self._arguments), ()
 
     def _fill_one(self, index: int, to: torch.device | None) -> bool:
         """Makes the sample if it is not kept and there is room. Returns whether it is kept now."""
         key = self._keys.of(index)
         if not self._samples.has(key) and not self._samples.is_full:
-            with self._samples.turn(key):
+            with self._samples.turns.turn(key):
                 if not self._samples.has(key):
                     self._kept(index, key, to)
         return self._samples.has(key)
@@ -220,10 +222,6 @@ class MappedDataset(Dataset[Any]):
 
     def __repr__(self) -> str:
         return f"{self.dataset!r}.map({getattr(self.function, '__qualname__', type(self.function).__qualname__)})"
-
-
-def _with_arguments(arguments: dict[str, Any]) -> CachedDataset:
-    return CachedDataset(**arguments)
 
 
 def _check(dataset: Any, key: Any, serializer: Any, version: Any) -> None:
@@ -275,7 +273,8 @@ class _SampleKeys:
         self._length = -1
         if self._key is None:
             # The file that an index means changes with the number of files.
-            self._length = _length_of(dataset)
+            with contextlib.suppress(TypeError):
+                self._length = len(dataset)
             self._parts += (type(dataset).__module__, type(dataset).__qualname__, str(self._length))
 
     def of(self, index: Any) -> bytes:
@@ -305,10 +304,3 @@ class _SampleKeys:
                 "Pass key=, a function that makes one of them of such an index"
             ) from None
         return number + self._length if -self._length <= number < 0 else number
-
-
-def _length_of(dataset: Any) -> int:
-    try:
-        return len(dataset)
-    except TypeError:
-        return -1

@@ -6,7 +6,6 @@ import contextlib
 import errno
 import os
 import threading
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +60,7 @@ class FileSamples(Samples):
         self, file: SqliteFile, max_bytes: int | None, serializer: SerializerName, to: torch.device | None
     ) -> None:
         self._file = file
+        self.turns = file.turns
         self._max_bytes = max_bytes
         self._serializer = SERIALIZERS[serializer]
         self._to = to
@@ -104,9 +104,6 @@ class FileSamples(Samples):
         """Keeps a sample if there is room. Raises TypeError if the serializer does not write it."""
         if not self.is_full:
             self._is_full = not self._file.put(key, self._serializer.dump(sample), self._max_bytes)
-
-    def turn(self, key: bytes) -> AbstractContextManager[None]:
-        return self._file.turns.turn(key)
 
     def clear(self) -> None:
         self._file.clear()

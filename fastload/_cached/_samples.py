@@ -12,22 +12,16 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from typing import Any, Final
 
 import torch
 
-from fastload._cached._copies import num_bytes, own_copy
-from fastload._cached._gpus import finished, on
+from fastload._cached._copies import finished, num_bytes, on, own_copy
 from fastload._display._units import counted, in_bytes
 from fastload._process._locked import Locked
 
-
-class _Missing:
-    """Returned instead of a sample that is not kept."""
-
-
-MISSING: Final = _Missing()
+# Returned instead of a sample that is not kept.
+MISSING: Final = object()
 
 
 class Turns(Locked):
@@ -35,13 +29,11 @@ class Turns(Locked):
 
     def __init__(self) -> None:
         super().__init__()
-        self._begin()
+        self.after_fork()
 
     def after_fork(self) -> None:
+        """Begins with none: their threads do not exist in a forked child."""
         super().after_fork()
-        self._begin()
-
-    def _begin(self) -> None:
         self._changed = threading.Condition(self._lock)
         self._in_progress: dict[object, tuple[bytes, int]] = {}  # by turn: key and thread
 
@@ -62,7 +54,13 @@ class Turns(Locked):
 
 
 class Samples:
-    """Samples by their keys, shared by all worker threads. Thread-safe. The base class keeps none."""
+    """Samples by their keys, shared by all worker threads. Thread-safe. The base class keeps none.
+
+    Attributes:
+        turns: The samples that threads make just now, if any are kept: Note [made once].
+    """
+
+    turns: Turns
 
     @property
     def is_full(self) -> bool:
@@ -79,10 +77,6 @@ class Samples:
 
     def put(self, key: bytes, sample: Any) -> None:
         """Keeps a sample if there is room. `sample` is not changed and still belongs to the caller."""
-
-    def turn(self, key: bytes) -> AbstractContextManager[None]:
-        """Lets the calling thread make a sample: Note [made once]."""
-        return contextlib.nullcontext()
 
     def clear(self) -> None:
         """Drops all samples."""
@@ -109,7 +103,7 @@ class MemorySamples(Locked, Samples):
         self._samples: dict[bytes, Any] = {}
         self._num_bytes = 0
         self._is_full = False
-        self._turns = Turns()
+        self.turns = Turns()
 
     @property
     def is_full(self) -> bool:
@@ -138,9 +132,6 @@ class MemorySamples(Locked, Samples):
                 return
             self._num_bytes += size
             self._samples[key] = kept
-
-    def turn(self, key: bytes) -> AbstractContextManager[None]:
-        return self._turns.turn(key)
 
     def clear(self) -> None:
         with self._lock:

@@ -16,21 +16,17 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import torch
 
-from fastload._cached._copies import compact
-from fastload._cached._gpus import on
+from fastload._cached._copies import compact, on
 
 SerializerName = Literal["torch", "pickle"]
 _LEAVES = frozenset({type(None), bool, int, float, str})
-_SEQUENCES: dict[str, Callable[[Any], Any]] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
-_NAMES: dict[type, str] = {list: "list", tuple: "tuple", set: "set", frozenset: "frozenset"}
+_SEQUENCES: dict[str, Callable[[Any], Any]] = {kind.__name__: kind for kind in (list, tuple, set, frozenset)}
 
 
 class Serializer(NamedTuple):
-    """A conversion of samples to bytes and back.
+    """A conversion of samples to bytes and back, with tensors on a device, or where they were if it is None.
 
-    Attributes:
-        dump: Converts a sample to bytes. Raises TypeError if it holds something that this serializer does not write.
-        load: Returns the sample that was dumped, with tensors on a device, or where they were if it is None.
+    `dump` raises TypeError for a sample with something that this serializer does not write.
     """
 
     dump: Callable[[Any], bytes]
@@ -75,8 +71,8 @@ def _described(value: Any, where: str) -> Any:
         return value
     if kind is torch.Tensor:
         return compact(value)
-    if kind in _NAMES:
-        return [_NAMES[kind], [_described(item, f"{where}[{at}]") for at, item in enumerate(value)]]
+    if kind in _SEQUENCES.values():
+        return [kind.__name__, [_described(item, f"{where}[{at}]") for at, item in enumerate(value)]]
     if kind is dict:
         return ["dict", [_described(part, f"{where}[{key!r}]") for key, item in value.items() for part in (key, item)]]
     if kind is bytes:

@@ -130,8 +130,6 @@ class SqliteFile(Locked):
             with contextlib.suppress(*FAULTS):
                 connection.close()
 
-    # ---- rows ------------------------------------------------------------------------------------------------------
-
     def has(self, key: bytes) -> bool:
         """Returns whether there is a row."""
         if self._is_lost:
@@ -174,8 +172,6 @@ class SqliteFile(Locked):
         self.problem = None
         with self._failing_softly("written to"), self._connection() as connection, _transaction(connection):
             connection.execute("DELETE FROM samples")
-
-    # ---- connections -----------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
@@ -268,8 +264,6 @@ class SqliteFile(Locked):
         return (
             f"path={str(self.path)!r} is not used: {reason}. Name another file, or remove this one if nobody needs it"
         )
-
-    # ---- faults ----------------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
     def _failing_softly(self, what: str) -> Iterator[None]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import heapq
 import os
 import threading
 import time
@@ -32,12 +30,7 @@ FileAction = Callable[[bytes], "_native.BuildOutcome"]
 
 
 class ImageFiles(NamedTuple):
-    """The files that a loader reads.
-
-    Attributes:
-        paths: Each file once.
-        first_steps: The steps whose result pixels are.
-    """
+    """The files that a loader reads, each once, and the steps whose result pixels are."""
 
     paths: Sequence[bytes]
     first_steps: _native.FirstSteps | None = None
@@ -60,17 +53,7 @@ def comparing_actions(path: Path, kind: RecordKind, files: ImageFiles, number: i
         cache = look_at_store(path).make_decode_cache(len(files.paths))
         return [_index_builder(cache).compare for _ in range(number)]
     records = open_built_records(path, kind)
-    return [_comparing_action(_file_record_builder(records, None, files.first_steps), kind) for _ in range(number)]
-
-
-def _comparing_action(builder: _native.RecordBuilder, kind: RecordKind) -> FileAction:
-    def compare(path: bytes) -> _native.BuildOutcome:
-        outcome = builder.compare(path)
-        if outcome == "different" and kind == "pixels" and (pixels := _decoded_by_pillow(path)) is not None:
-            return builder.compare_with_pixels(*pixels)
-        return outcome
-
-    return compare
+    return [_file_record_action(records, None, files.first_steps) for _ in range(number)]
 
 
 def open_built_records(path: Path, kind: RecordKind) -> _native.BuiltRecords:
@@ -120,15 +103,7 @@ class _FileRecordBuild:
         self._first_steps = first_steps
 
     def action(self) -> FileAction:
-        builder = _file_record_builder(self._records, self._build, self._first_steps)
-
-        def build(path: bytes) -> _native.BuildOutcome:
-            outcome = builder.build(path)
-            if outcome == "none" and self._first_steps is not None and (pixels := _decoded_by_pillow(path)) is not None:
-                return builder.build_with_pixels(*pixels)
-            return outcome
-
-        return build
+        return _file_record_action(self._records, self._build, self._first_steps)
 
     def trouble(self) -> str | None:
         if self._build.error == FULL:
@@ -158,10 +133,14 @@ def index_action(builder: _native.RecordBuilder, store: OpenStore) -> FileAction
     return build
 
 
-def _file_record_builder(
+def _file_record_action(
     records: _native.BuiltRecords, build: _native.RecordBuild | None, first_steps: _native.FirstSteps | None
-) -> _native.RecordBuilder:
-    return _native.make_file_record_builder(
+) -> FileAction:
+    """Returns what keeps a file's coefficients, or with `first_steps` its pixels, or compares them without a `build`.
+
+    Pillow decodes the pixels of files that native code does not decode.
+    """
+    builder = _native.make_file_record_builder(
         records=records,
         build=build,
         first_steps=first_steps,
@@ -170,17 +149,25 @@ def _file_record_builder(
         max_file_bytes=MAX_FILE_BYTES,
         max_pixels=_pillow.max_pixels(),
     )
+    begin, end, not_native = builder.build, builder.build_with_pixels, "none"
+    if build is None:
+        begin, end, not_native = builder.compare, builder.compare_with_pixels, "different"
+
+    def act(path: bytes) -> _native.BuildOutcome:
+        outcome = begin(path)
+        if outcome != not_native or first_steps is None:
+            return outcome
+        try:
+            pixels = _pillow.decode_rgb(path)
+        except Exception:  # noqa: BLE001 - Pillow fails, too
+            return outcome
+        return end(*pixels)
+
+    return act
 
 
 def _index_builder(cache: _native.DecodeCache) -> _native.RecordBuilder:
     return _native.make_index_builder(cache, MAX_FILE_BYTES, _pillow.max_pixels())
-
-
-def _decoded_by_pillow(path: bytes) -> _pillow.DecodedPixels | None:
-    """Returns the pixels of a file that native code does not decode; None where Pillow fails, too."""
-    with contextlib.suppress(Exception):
-        return _pillow.decode_rgb(path)
-    return None
 
 
 class FileRun:
@@ -190,24 +177,18 @@ class FileRun:
         self, paths: Sequence[bytes], actions: Sequence[FileAction], must_end: Callable[[], bool] = lambda: False
     ) -> None:
         self.counts: Counter[_native.BuildOutcome] = Counter()
-        self._named: dict[_native.BuildOutcome, list[tuple[int, bytes]]] = {}
+        self._named: dict[_native.BuildOutcome, list[int]] = {}
         self._paths = paths
         self._must_end = must_end
-        self._places = iter(range(len(paths)))
+        self._places = iter(range(len(paths)))  # of all threads, each of which takes the next one in a single step
         self._lock = threading.Lock()
         self._has_ended = threading.Event()
         self._error: BaseException | None = None
         self._threads = [_RunThread(self, action) for action in actions]
 
-    @property
-    def num_done(self) -> int:
-        """The number of files that are done."""
-        with self._lock:
-            return self.counts.total()
-
     def named(self, outcome: _native.BuildOutcome) -> list[bytes]:
         """Returns the first _NUM_NAMED files of an outcome, in their order."""
-        return [path for _, path in sorted(self._named.get(outcome, []))]
+        return [self._paths[place] for place in self._named.get(outcome, [])]
 
     def run(self, progress: Callable[[int, int], object]) -> None:
         """Returns when all is done, or `must_end` says so. Calls `progress` with the number of files done, and of all.
@@ -217,7 +198,9 @@ class FileRun:
         try:
             start_threads(self._threads)
             while not self._have_ended(_LOOK_SECONDS):
-                progress(self.num_done, len(self._paths))
+                with self._lock:
+                    num_done = self.counts.total()
+                progress(num_done, len(self._paths))
         finally:
             self.end()
             self._have_ended(_END_SECONDS)
@@ -237,7 +220,9 @@ class FileRun:
     def take_files(self, action: FileAction) -> None:
         """Works on files; each thread calls it."""
         try:
-            while not self._has_ended.is_set() and (place := self._next()) is not None:
+            for place in self._places:
+                if self._has_ended.is_set():
+                    return
                 self._take(action, place)
                 if self._must_end():
                     self.end()
@@ -245,18 +230,13 @@ class FileRun:
             self._error = error
             self.end()
 
-    def _next(self) -> int | None:
-        with self._lock:
-            return next(self._places, None)
-
     def _take(self, action: FileAction, place: int) -> None:
-        path = self._paths[place]
-        outcome = action(path)
+        outcome = action(self._paths[place])
         with self._lock:
             self.counts[outcome] += 1
             named = self._named.setdefault(outcome, [])
-            if len(named) < _NUM_NAMED or place < named[-1][0]:
-                self._named[outcome] = heapq.nsmallest(_NUM_NAMED, [*named, (place, path)])
+            if len(named) < _NUM_NAMED or place < named[-1]:
+                self._named[outcome] = sorted([*named, place])[:_NUM_NAMED]
 
 
 class _RunThread(DaemonThread):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -28,6 +29,7 @@ _TAKES = {
 }
 
 
+@dataclass(frozen=True, init=False, repr=False)
 class Cache:
     """A store on disk that keeps results of decoding for later runs and other processes.
 
@@ -58,6 +60,11 @@ class Cache:
             On a file server it is opened for that; on FUSE, whose times may stand still, they are never used.
             "content": the file is read, too, and must have the same bytes.
 
+    Attributes:
+        max_bytes: The limit of all its files together.
+        what: The kinds of records: the name of one, or a tuple of names.
+        validate: The rule that decides whether coefficients and pixels are used.
+
     Raises:
         ValueError: `max_bytes` is not a size, below 1 MiB or missing; `what` or `validate` has none of these values.
 
@@ -67,6 +74,11 @@ class Cache:
         4294967296
     """
 
+    _path: Path | None
+    max_bytes: int
+    what: What
+    validate: Validation
+
     def __init__(
         self,
         path: str | os.PathLike[str] | None = None,
@@ -74,13 +86,13 @@ class Cache:
         what: RecordKind | Iterable[RecordKind] = "index",
         validate: Validation = "stat",
     ) -> None:
-        self._path = None if path is None else Path(os.path.abspath(os.path.expanduser(os.fspath(path))))  # noqa: PTH100, PTH111
-        self._what = _checked_what(what)
+        own_path = None if path is None else Path(os.path.abspath(os.path.expanduser(os.fspath(path))))  # noqa: PTH100, PTH111
+        vars(self).update(_path=own_path, what=_checked_what(what))
         if max_bytes is None and (large := kinds_of(self)[1:]):
             takes = " and ".join(_TAKES[kind] for kind in large)
             raise ValueError(f"max_bytes must be given with what={what!r}, which takes {takes}")
-        self._max_bytes = DEFAULT_MAX_BYTES if max_bytes is None else _checked_size(max_bytes)
-        self._validate: Validation = _one_of(validate, "validate", get_args(Validation))
+        size = DEFAULT_MAX_BYTES if max_bytes is None else _checked_size(max_bytes)
+        vars(self).update(max_bytes=size, validate=_one_of(validate, "validate", get_args(Validation)))
 
     @property
     def path(self) -> Path:
@@ -90,21 +102,6 @@ class Cache:
             RuntimeError: None was given, and there is no home folder for the cache folder.
         """
         return default_path() if self._path is None else self._path
-
-    @property
-    def max_bytes(self) -> int:
-        """The limit of all its files together."""
-        return self._max_bytes
-
-    @property
-    def what(self) -> What:
-        """The kinds of records: the name of one, or a tuple of names."""
-        return self._what
-
-    @property
-    def validate(self) -> Validation:
-        """The rule that decides whether coefficients and pixels are used."""
-        return self._validate
 
     def fill(self, loader: _config.TorchDataLoader[Any], progress: bool = True) -> int:
         """Writes the records of all files that `loader` reads, as ``fastload cache build`` does.
@@ -162,19 +159,7 @@ class Cache:
         defaults = {"what": "index", "validate": "stat"}
         named = [name for name, value in defaults.items() if getattr(self, name) != value]
         others = "".join(f", {name}={getattr(self, name)!r}" for name in named)
-        return f"Cache({path}max_bytes={self._max_bytes}{others})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Cache) and self._arguments() == other._arguments()
-
-    def __hash__(self) -> int:
-        return hash(self._arguments())
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Cache, self._arguments()
-
-    def _arguments(self) -> tuple[Any, ...]:
-        return self._path, self._max_bytes, self._what, self._validate
+        return f"Cache({path}max_bytes={self.max_bytes}{others})"
 
 
 class NoPixelsError(ValueError):

@@ -30,10 +30,6 @@ class FileRecords:
         self._cache = cache
         self._has_warned = False
 
-    def is_current(self) -> bool:
-        """Returns whether the store still has just the files that were opened."""
-        return self.records.is_current()
-
     def counters(self) -> Mapping[str, int]:
         """Returns the counters of this loader, by their names in stats()."""
         counters = self.native.counters()

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from fastload import _native
 from fastload._process._file_system import file_system_of, is_remote
-from fastload._process._trust import UntrustedFolderError, check_owner, open_file, replace_file
+from fastload._process._trust import UntrustedFolderError, check_owner, open_file, open_folder, replace_file
 
 # The version of the files' names and places in the folder. Their contents have versions of their own.
 LAYOUT = "v1"
@@ -83,17 +83,12 @@ def find_layout(path: Path, *, is_checked: bool = True) -> Iterator[tuple[int, i
 @contextlib.contextmanager
 def _opened(path: Path, parent: int | None, is_checked: bool = True) -> Iterator[int]:
     # The folder that the user names may be a link.
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | (0 if parent is None else os.O_NOFOLLOW)
-    fd = os.open(path, flags, dir_fd=parent)
-    try:
-        status = os.fstat(fd)
+    with open_folder(path, parent, 0 if parent is None else os.O_NOFOLLOW) as (fd, status):
         if is_checked:
             check_owner(status)
             if status.st_mode & 0o022 and not status.st_mode & stat.S_ISVTX:
                 raise UntrustedFolderError(errno.EPERM, "other users can write to it")
         yield fd
-    finally:
-        os.close(fd)
 
 
 def _check_local(folder: int) -> None:

@@ -8,9 +8,9 @@ import os
 import stat
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import torch.distributed
 
@@ -23,6 +23,7 @@ from fastload._process import _config
 from fastload._process._file_system import file_system_of, is_remote
 from fastload._process._interrupts import is_interrupt
 from fastload._process._limits import total_memory
+from fastload._process._trust import open_folder
 from fastload._process._worker_process import warn
 
 CacheSetting = Literal["auto"] | Cache | None
@@ -32,51 +33,19 @@ _MAX_INDEX_BYTES = 512 << 20
 _MEMORY_SHARE = 64
 
 
-class SharedFolders(NamedTuple):
-    """The folders that processes of this machine share if the user has named none, the first choice first.
-
-    Each process sees another part of the samples in each epoch, so alone it would know few of those that come. All look
-    at the same folders in the same order, and so they come to the same one.
-
-    Attributes:
-        paths: The folders that can be used.
-        max_bytes: The bytes that all indexes on this machine may take.
-    """
-
-    paths: tuple[Path, ...]
-    max_bytes: int
-
-    @classmethod
-    def of_machine(cls) -> SharedFolders:
-        """Returns the folders that there are now; makes a missing one."""
-        return cls(tuple(filter(_is_usable, _shared_paths())), machine_limit())
-
-    def open(self) -> OpenStore | None:
-        """Returns the store of indexes; None if no folder can be used."""
-        for path in self.paths:
-            try:
-                store = open_store(path, self.max_bytes)
-            except OSError as error:
-                if is_interrupt(error):
-                    raise
-                continue
-            if store.obstacle is None:
-                return store
-        return None
-
-
 class LoaderCache:
     """The cache of one loader: made when it is first needed, and anew in a process forked since.
 
     Entropy indexes of JPEG files are kept by the files' contents, so other loaders of the process profit. A store that
-    is asked for the files' coefficients or pixels is read by their paths; `files` are these, or None. In a worker's
-    process, `shared` are the folders that it shares with the other workers, as its parent found them.
+    is asked for the files' coefficients or pixels is read by their paths; `files` are these, or None. Without a `store`
+    indexes are in the memory of the process. In a worker's process, `shared` are the folders that it shares with the
+    other workers, as its parent found them.
     """
 
-    def __init__(self, shared: SharedFolders | None = None) -> None:
+    def __init__(self, shared: Sequence[Path] | None = None) -> None:
         self._shared = shared
         self._native: _native.DecodeCache | None = None
-        self._store: OpenStore | None = None
+        self.store: OpenStore | None = None
         self.files: FileRecords | None = None
         self._refusal: str | None = None  # why there are none of those that are asked for
         self._made_for: tuple[int, CacheSetting] | None = None
@@ -86,17 +55,17 @@ class LoaderCache:
         """Returns what native code uses in the epoch that begins; None where nothing is kept."""
         if setting is None:
             return None
-        are_current = self.files is None or self.files.is_current()
+        are_current = self.files is None or self.files.records.is_current()
         if self._made_for != (os.getpid(), setting) or not are_current:
             if self._is_here():
                 self._counted.update(self._counters())
-            self._store = _store_of(setting, self._shared)
-            self.files, self._refusal = (None, None) if self._store is None else file_records_of(setting)
-            self._native = _made(self._store, num_images or 0, self.files)
+            self.store = _store_of(setting, self._shared)
+            self.files, self._refusal = (None, None) if self.store is None else file_records_of(setting)
+            self._native = _made(self.store, num_images or 0, self.files)
             self._made_for = os.getpid(), setting
         self.warn_of_trouble()
-        if self._store is not None:
-            self._store.native.begin_epoch()
+        if self.store is not None:
+            self.store.native.begin_epoch()
         return self._native
 
     def warn_of_trouble(self) -> None:
@@ -105,18 +74,18 @@ class LoaderCache:
             _warn_of_mismatches(os.getpid())
         if self.files is not None:
             self.files.warn_of_trouble()
-        if self._store is not None:
-            self._store.warn_of_trouble()
+        if self.store is not None:
+            self.store.warn_of_trouble()
 
     def close(self) -> None:
         """Publishes what was kept and waits for that, at most CLOSE_SECONDS."""
-        if self._is_here() and self._store is not None:
-            self._store.close()
+        if self._is_here() and self.store is not None:
+            self.store.close()
 
     def end_epoch(self) -> None:
         """Begins to publish the indexes that were kept. Waits for nothing."""
-        if self._is_here() and self._store is not None:
-            self._store.native.end_epoch()
+        if self._is_here() and self.store is not None:
+            self.store.native.end_epoch()
 
     def _counters(self) -> Mapping[str, int]:
         """Returns the counters of what is used now."""
@@ -130,10 +99,10 @@ class LoaderCache:
         if self._native is None or not self._is_here():
             return {}
         total = self._counted + Counter(self._counters())
-        if self._store is None:
+        if self.store is None:
             memory = _native.index_memory()
             return {**total, "cache_records": memory["records"], "cache_memory_bytes": memory["memory_bytes"]}
-        store = self._store.native.counters()
+        store = self.store.native.counters()
         total.update(cache_bytes_written=store["bytes_written"], cache_damaged=store["damaged"])
         total.update(_memory_and_reads(store))
         if self.files is not None:
@@ -142,7 +111,7 @@ class LoaderCache:
 
     def describe(self, setting: CacheSetting) -> tuple[str, str | None]:
         """Returns what is kept, and why nothing is, if so."""
-        store = self._store if self._is_here() else None
+        store = self.store if self._is_here() else None
         if store is not None:
             return _described(store, self._refusal) if self.files is None else self.files.describe()
         if isinstance(setting, Cache):
@@ -158,11 +127,6 @@ class LoaderCache:
         is_alone = self._shared is None and not has_other_ranks()
         apart = "" if is_alone else f", which {others} do not share: no folder on a local disk can be used"
         return f"JPEG indexes in memory, of {so_far} so far{apart}", None
-
-    @property
-    def is_stored(self) -> bool:
-        """Whether the records are in a store, which other processes see, too."""
-        return self._store is not None
 
     def _is_here(self) -> bool:
         return self._made_for is not None and self._made_for[0] == os.getpid()
@@ -186,12 +150,12 @@ def machine_limit() -> int:
     return min(_MAX_INDEX_BYTES, total_memory() // _MEMORY_SHARE)
 
 
-def _store_of(setting: CacheSetting, shared: SharedFolders | None) -> OpenStore | None:
+def _store_of(setting: CacheSetting, shared: Sequence[Path] | None) -> OpenStore | None:
     """Returns the store of indexes; None: they are in the memory of the process."""
     if not isinstance(setting, Cache):
         if shared is None and has_other_ranks():
-            shared = SharedFolders.of_machine()
-        return None if shared is None else shared.open()
+            shared = shared_folders()
+        return _open_first(shared or ())
     try:
         return open_store(setting.path, setting.max_bytes)
     except (OSError, RuntimeError) as error:
@@ -205,6 +169,29 @@ def _store_of(setting: CacheSetting, shared: SharedFolders | None) -> OpenStore 
         return None
 
 
+def shared_folders() -> list[Path]:
+    """Returns the folders that processes of this machine share if the user has named none; makes a missing one.
+
+    Each process sees another part of the samples in each epoch, so alone it would know few of those that come. All look
+    at the same folders in the same order, and so they come to the same one.
+    """
+    return list(filter(_is_usable, _shared_paths()))
+
+
+def _open_first(folders: Sequence[Path]) -> OpenStore | None:
+    """Returns the store of indexes in the first of the folders that can be used; None if none can."""
+    for path in folders:
+        try:
+            store = open_store(path, machine_limit())
+        except OSError as error:
+            if is_interrupt(error):
+                raise
+            continue
+        if store.obstacle is None:
+            return store
+    return None
+
+
 def _shared_paths() -> Iterator[Path]:
     with contextlib.suppress(RuntimeError):  # there is no home folder
         yield default_path()
@@ -215,13 +202,9 @@ def _is_usable(path: Path) -> bool:
     """Returns whether it is a folder of this user alone, on a disk of this machine; makes a missing one."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            status = os.fstat(fd)
+        with open_folder(path, flags=os.O_NOFOLLOW) as (fd, status):
             is_own = status.st_uid == os.geteuid() and not stat.S_IMODE(status.st_mode) & 0o077
             return is_own and not is_remote(file_system_of(fd))
-        finally:
-            os.close(fd)
     except OSError as error:
         if is_interrupt(error):
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from collections.abc import Mapping, Sequence
@@ -83,8 +84,6 @@ def bytes_on_disk(folder: int) -> int:
     """Returns what the files in the folder with this descriptor take on disk."""
     used = 0
     for name in os.listdir(folder):
-        try:
+        with contextlib.suppress(FileNotFoundError):
             used += os.stat(name, dir_fd=folder, follow_symlinks=False).st_blocks * BYTES_OF_BLOCK
-        except FileNotFoundError:
-            continue
     return used

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import threading
-import weakref
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -31,6 +29,7 @@ class OpenStore:
     def __init__(self, path: Path, max_bytes: int, *, is_built: bool = False) -> None:
         self.path = path
         self.max_bytes = max_bytes
+        self.shared_as = None if is_built else _name_of(path, max_bytes)
         with open_store_folder(path, is_built=is_built) as folder:
             self.obstacle = folder.obstacle
             self.native = _native.open_record_store(folder.fd, folder.key, max_bytes, folder.obstacle is None)
@@ -76,13 +75,14 @@ def open_store(path: Path, max_bytes: int) -> OpenStore:
 
     Raises what OpenStore() raises.
     """
-    key = os.getpid(), str(path), max_bytes  # a Path's hash is Python code
+    name = _name_of(path, max_bytes)
     with _turn():
-        store = _stores[key]() if key in _stores else None
-        if store is None:
-            store = OpenStore(path, max_bytes)
-            _stores[key] = weakref.ref(store, functools.partial(_stores.pop, key))  # Note [drops]
-    return store
+        held = [store for store in _live_stores.all() if store.shared_as == name]
+        return held[0] if held else OpenStore(path, max_bytes)
+
+
+def _name_of(path: Path, max_bytes: int) -> tuple[int, str, int]:
+    return os.getpid(), str(path), max_bytes
 
 
 def look_at_store(path: Path) -> _native.RecordStore:
@@ -108,7 +108,6 @@ class _StoreThread(DaemonThread):
         self._native.close()
 
 
-_stores: dict[tuple[int, str, int], weakref.ref[OpenStore]] = {}
 _locks: dict[int, threading.Lock] = {}
 _live_stores: LiveObjects[OpenStore] = LiveObjects()
 # A child that outlives its parent would otherwise keep the parent's files from other processes.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from fastload import _native
 from fastload._decode_cache._cache import Cache
 from fastload._decode_cache._file_records import FileRecords, file_records_of
-from fastload._decode_cache._loader_cache import CacheSetting, LoaderCache, SharedFolders, machine_limit
+from fastload._decode_cache._loader_cache import CacheSetting, LoaderCache, machine_limit, shared_folders
 from fastload._display._stats import CURRENT_LEVELS
 from fastload._display._units import in_bytes
 
@@ -40,7 +41,7 @@ class WorkerCache:
     """
 
     def __init__(
-        self, setting: CacheSetting, num_images: int | None, shared: SharedFolders, *, is_distrusted: bool = False
+        self, setting: CacheSetting, num_images: int | None, shared: Sequence[Path], *, is_distrusted: bool = False
     ) -> None:
         self._cache = LoaderCache(shared)
         self._arguments = setting, num_images
@@ -88,7 +89,7 @@ class WorkerCache:
         return CacheReport(
             counters,
             levels,
-            self._cache.is_stored,
+            self._cache.store is not None,
             self._cache.describe(self._arguments[0]),
             files is not None and not files.native.is_on,
         )
@@ -114,10 +115,10 @@ class WorkerCaches:
 
     def opener(self, setting: CacheSetting, num_images: int | None) -> Callable[[], WorkerCache]:
         """Returns what opens a WorkerCache with these arguments in a worker. Can be pickled."""
-        if setting != self._setting or (self._distrusted is not None and not self._distrusted.is_current()):
+        if setting != self._setting or (self._distrusted is not None and not self._distrusted.records.is_current()):
             self._distrusted = None  # other records
         self._setting = setting
-        shared = SharedFolders.of_machine()  # found here, before any code of the user's runs in a worker
+        shared = shared_folders()  # found here, before any code of the user's runs in a worker
         return functools.partial(WorkerCache, setting, num_images, shared, is_distrusted=self._distrusted is not None)
 
     def note(self, worker: int, report: CacheReport) -> bool:

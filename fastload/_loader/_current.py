@@ -25,7 +25,6 @@ from fastload._process._config import TorchDataLoader, torch_loader_has
 from fastload._process._distributed import rank_and_world_size
 from fastload._quarantine._quarantine import Quarantine
 from fastload._quarantine._substitutes import Candidates, candidates_of
-from fastload._workers._data_pipes import is_data_pipe
 from fastload._workers._gpu_objects import gpu_object
 from fastload._workers._user_code import NAMES, UserCode
 from fastload.samplers._seeded_shuffle import SeededShuffle
@@ -110,14 +109,7 @@ class CurrentLoader:
 
     def form(self, plan: LoaderPlan) -> WorkerForm:
         """Returns the form of the workers with `plan`: Note [the form of workers]."""
-        return choose_form(
-            plan,
-            self.settings.workers,
-            num_workers=self.loader.num_workers,
-            worker_method=getattr(self.loader, "worker_method", "multiprocessing"),
-            is_data_pipe=is_data_pipe(self.loader.dataset),
-            find_gpu=lambda: self._gpu_obstacle,
-        )
+        return choose_form(plan, self.loader, self.settings.workers, lambda: self._gpu_obstacle)
 
     @functools.cached_property
     def _gpu_obstacle(self) -> str | None:

@@ -194,5 +194,5 @@ def _native_samples(
     assert source is not None, "a partly native loader is lowered"
     assert transform is not None
     part = setup.plan.native_part(keeps_pixels=is_of_pixels(now.cache_setting(setup.plan)))
-    samples = NativeSamples(part, transform.python_part, source.transform, source.target_transform, open_cache)
+    samples = NativeSamples(part, transform.python_part, source.transforms[0], source.target_transform, open_cache)
     return samples, SampleNaming(transform.native_count, part.source.file)

@@ -103,22 +103,11 @@ def _as_array(image: _pillow.RgbImage, output: str) -> Any:
 
 
 class _ThreadDecoder(threading.local):
-    """The calling thread's decoder; made anew once users have changed Pillow's pixel limit."""
+    """The calling thread's decoder; made anew once its cache or the pixel limit, which users may change, is another."""
 
-    max_pixels = -1
+    made_for: tuple[int, OpenCache | None] | None = None
     open_cache: OpenCache | None = None
     decoder: _native.SampleDecoder
-
-    def get(self, max_pixels: int) -> _native.SampleDecoder:
-        if self.max_pixels != max_pixels:
-            self.decoder = new_decoder(max_pixels, self.open_cache)
-            self.max_pixels = max_pixels
-        return self.decoder
-
-    def exchange_cache(self, open_cache: OpenCache | None) -> OpenCache | None:
-        before, self.open_cache = self.open_cache, open_cache
-        self.max_pixels = -1
-        return before
 
 
 def new_decoder(max_pixels: int, open_cache: OpenCache | None, *, native_jpeg: bool = True) -> _native.SampleDecoder:
@@ -131,23 +120,26 @@ def new_decoder(max_pixels: int, open_cache: OpenCache | None, *, native_jpeg: b
     )
 
 
-_thread_decoder = _ThreadDecoder()
+_thread = _ThreadDecoder()
 
 
 def thread_decoder(max_pixels: int | None = None) -> _native.SampleDecoder:
     """Returns the calling thread's decoder, with the lower of Pillow's current pixel limit and `max_pixels`."""
-    limit = _pillow.max_pixels()
-    return _thread_decoder.get(limit if max_pixels is None else min(limit, max_pixels))
+    limit = _pillow.max_pixels() if max_pixels is None else min(_pillow.max_pixels(), max_pixels)
+    if _thread.made_for != (limit, _thread.open_cache):
+        _thread.decoder = new_decoder(limit, _thread.open_cache)
+        _thread.made_for = limit, _thread.open_cache
+    return _thread.decoder
 
 
 @contextlib.contextmanager
 def keeping(open_cache: OpenCache | None) -> Iterator[None]:
     """Lets the calling thread's decoder store what it learns about images in a cache; in none if it is None."""
-    before = _thread_decoder.exchange_cache(open_cache)
+    before, _thread.open_cache = _thread.open_cache, open_cache
     try:
         yield
     finally:
-        _thread_decoder.exchange_cache(before)
+        _thread.open_cache = before
 
 
 @functools.cache

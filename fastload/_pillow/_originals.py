@@ -29,18 +29,13 @@ _CHANGING = [
 ]
 
 _opening = Originals(_OPENING, is_of_module)
-_changing = Originals(_CHANGING, is_of_module)
+changing = Originals(_CHANGING, is_of_module)
 
 
 def replaced_opening() -> str | None:
     """Returns why opening a JPEG file may not give Pillow's image, as a clause; None if it gives that."""
     name = _opening.replaced()
     return foreign_opener() if name is None else f"{name} was replaced"
-
-
-def replaced_method() -> str | None:
-    """Returns the name of a Pillow function that was replaced; None if there is none."""
-    return _changing.replaced()
 
 
 def foreign_opener() -> str | None:

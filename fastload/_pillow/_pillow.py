@@ -14,7 +14,6 @@ import os
 import stat
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -23,7 +22,7 @@ from PIL import Image, ImageFile, UnidentifiedImageError, __version__, features
 
 from fastload import _native
 from fastload._errors import Stage
-from fastload._process._exit import EXIT_JOIN_SECONDS, DaemonThread, join_threads, start_threads
+from fastload._process._exit import DaemonThread
 from fastload._process._interrupts import append_result, is_interrupt
 
 RgbImage = Image.Image
@@ -43,24 +42,20 @@ class DecodedPixels(NamedTuple):
     height: int
 
 
-def open_rgb(path: str | bytes) -> RgbImage:
+def open_rgb(path: str | bytes, directory: int | None = None) -> RgbImage:
     """Decodes the file at `path` to an RGB image like torchvision's ``pil_loader``.
 
-    Exceptions have the types and texts of ``pil_loader``, with one addition: anything but a regular file or a folder
-    raises OSError (EINVAL, "not a regular file"), whereas ``pil_loader`` would wait forever.
+    A path is relative to the directory with this descriptor; None: the current one. Exceptions have the types and texts
+    of ``pil_loader``, with one addition: anything but a regular file or a folder raises OSError (EINVAL, "not a regular
+    file"), whereas ``pil_loader`` would wait forever.
     """
-    return open_rgb_in(None, path)
-
-
-def open_rgb_in(directory: int | None, path: str | bytes) -> RgbImage:
-    """Decodes like `open_rgb`, with `path` relative to the directory with this descriptor; None: the current one."""
-    with _open_file(directory, path) as file:
+    with _open_file(path, directory) as file:
         return _open_reference(file).convert("RGB")
 
 
-def open_rgb_deferred_in(directory: int | None, path: str | bytes) -> RgbImage:
-    """Decodes like `open_rgb_in`, except that an opener registered with Pillow may decode later, and natively."""
-    with _open_file(directory, path) as file:
+def open_rgb_deferred(path: str | bytes, directory: int | None) -> RgbImage:
+    """Decodes like `open_rgb`, except that an opener registered with Pillow may decode later, and natively."""
+    with _open_file(path, directory) as file:
         return _identified(file).convert("RGB")
 
 
@@ -120,15 +115,15 @@ def image_info(source: str | IO[bytes]) -> dict[str | tuple[int, int], Any]:
     return info
 
 
-def image_info_in(directory: int | None, path: str | bytes) -> dict[str | tuple[int, int], Any]:
+def image_info_in(path: str | bytes, directory: int | None) -> dict[str | tuple[int, int], Any]:
     """Returns `image_info` of the file at `path`, relative to the directory with this descriptor."""
-    with _open_file(directory, path) as file:
+    with _open_file(path, directory) as file:
         return image_info(file)
 
 
 def decode_rgb(path: str | bytes, directory: int | None = None) -> DecodedPixels:
-    """Decodes the file at `path` to RGB bytes; raises what `open_rgb_in` raises."""
-    image = open_rgb_in(directory, path)
+    """Decodes the file at `path` to RGB bytes; raises what `open_rgb` raises."""
+    image = open_rgb(path, directory)
     return DecodedPixels(image.tobytes(), image.width, image.height)
 
 
@@ -138,7 +133,7 @@ def rgb_image(pixels: NDArray[np.uint8]) -> RgbImage:
     return Image.frombytes("RGB", (width, height), pixels.data)
 
 
-def _open_file(directory: int | None, path: str | bytes) -> IO[bytes]:
+def _open_file(path: str | bytes, directory: int | None) -> IO[bytes]:
     # By path, not from bytes: Pillow's "cannot identify" message quotes the file object.
     name = os.fsdecode(path)
     return open(name, "rb", opener=functools.partial(_open_regular, None if name.startswith("/") else directory))
@@ -173,7 +168,7 @@ def classify_failure(
     Reads at most 16 bytes of the file, and only if Pillow could not identify it.
     """
     if isinstance(exception, UnidentifiedImageError):
-        return "header", _describe_start(directory, path)
+        return "header", _describe_start(path, directory)
     if isinstance(exception, (Image.DecompressionBombError, Image.DecompressionBombWarning)):
         return "limit", None
     if isinstance(exception, OSError) and exception.errno is not None:
@@ -182,9 +177,9 @@ def classify_failure(
     return "decode", None
 
 
-def _describe_start(directory: int | None, path: str | bytes) -> str | None:
+def _describe_start(path: str | bytes, directory: int | None) -> str | None:
     try:
-        with _open_file(directory, path) as file:
+        with _open_file(path, directory) as file:
             start = file.read(_SHOWN_BYTES)
     except OSError as error:
         if is_interrupt(error):
@@ -193,8 +188,7 @@ def _describe_start(directory: int | None, path: str | bytes) -> str | None:
     return f"not an image: first bytes {start!r}" if start else "empty file"
 
 
-@dataclass(frozen=True)
-class PillowInfo:
+class PillowInfo(NamedTuple):
     """The installed Pillow.
 
     Attributes:
@@ -242,49 +236,19 @@ class Exactness(NamedTuple):
 def native_jpeg_is_exact() -> Exactness:
     """Returns whether the native JPEG decoder gives this Pillow's pixels: it does if Pillow uses libjpeg-turbo."""
     info = pillow_info()
-    if info.libjpeg_turbo is None:
+    turbo = info.libjpeg_turbo
+    if turbo is None:
         return Exactness(False, f"Pillow {info.version} decodes JPEG with a library other than libjpeg-turbo")
-    if _version_numbers(info.libjpeg_turbo) < _OLDEST_LIBJPEG_TURBO:
-        oldest = ".".join(map(str, _OLDEST_LIBJPEG_TURBO))
-        return Exactness(
-            False, f"Pillow {info.version} decodes JPEG with libjpeg-turbo {info.libjpeg_turbo}, older than {oldest}"
-        )
-    return Exactness(True, f"Pillow {info.version} decodes JPEG with libjpeg-turbo {info.libjpeg_turbo}")
+    is_recent = tuple(int(part) for part in turbo.split(".") if part.isdigit()) >= _OLDEST_LIBJPEG_TURBO
+    older = "" if is_recent else f", older than {'.'.join(map(str, _OLDEST_LIBJPEG_TURBO))}"
+    return Exactness(is_recent, f"Pillow {info.version} decodes JPEG with libjpeg-turbo {turbo}{older}")
 
 
-def _version_numbers(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split(".") if part.isdigit())
+class FallbackThread(DaemonThread):
+    """A Python thread that decodes for an engine, and ends when that is closed, or after the decode it is inside of.
 
-
-class FallbackThreads:
-    """Python threads that decode for an engine.
-
-    They hold the engine's handle, never this object, a loader or an iterator. Before the interpreter is torn down,
-    the engines of threads that are still alive are closed.
-    """
-
-    def __init__(self, engine: _native.Engine, max_threads: int) -> None:
-        self._threads = [_FallbackThread(engine, number) for number in range(max_threads)]
-        self._engine = engine
-
-    def start(self) -> None:
-        """Starts the threads. Raises ThreadStartError if the system refuses one; close() ends the others."""
-        start_threads(self._threads)
-
-    def close(self) -> bool:
-        """Closes the engine and waits for the threads; never call it from a finalizer.
-
-        Returns whether all of them ended in time. A thread inside a decode ends after it.
-        """
-        self._engine.close()
-        return join_threads(self._threads, EXIT_JOIN_SECONDS)
-
-
-class _FallbackThread(DaemonThread):
-    """One decoding thread.
-
-    An exception that the user gets keeps the frames below it (``f_back``) and what their locals refer to, so these
-    methods release the task and the engine explicitly.
+    It holds the engine's handle, never a loader or an iterator. An exception that the user gets keeps the frames below
+    it (``f_back``) and what their locals refer to, so these methods release the task and the engine explicitly.
     """
 
     def __init__(self, engine: _native.Engine, number: int) -> None:

@@ -22,23 +22,28 @@ def advice(
     loader: DataLoader[Any], mode: Mode, source: LoweredSource | None, transform: LoweredTransform | None
 ) -> list[str]:
     """Returns rows of explain() for a loader that is not entirely native."""
-    if mode is Mode.NATIVE:
-        return []
-    found: list[str] = []
+    found = () if mode is Mode.NATIVE else _changes(loader, source, transform)
+    return [f"{'to change':<10} {text}" for text in found]
+
+
+def _changes(
+    loader: DataLoader[Any], source: LoweredSource | None, transform: LoweredTransform | None
+) -> Iterator[str]:
     if source is None:
-        found += _on_dataset(loader.dataset)
-        found += _on_reading(loader.dataset)
+        yield from _on_dataset(loader.dataset)
     else:
         if source.target_transform is not None:
-            found.append(
-                "target_transform: if it draws nothing, put its results into the samples of the data set instead"
-            )
-        found += _on_batching(loader)
-    if transform is not None:
-        found += _on_result(transform)
-        for number, part in enumerate(transform.python_part):
-            found += _on_transform(part, is_the_first=number == 0)
-    return [f"{'to change':<10} {text}" for text in found]
+            yield "target_transform: if it draws nothing, put its results into the samples of the data set instead"
+        yield from _on_batching(loader)
+    if transform is None:
+        return
+    if not transform.python_part and transform.form.sample == "pil":
+        yield (
+            "transform: end it with ToTensor or PILToTensor; native batches are tensors, and default_collate does not "
+            "accept PIL images"
+        )
+    for number, part in enumerate(transform.python_part):
+        yield from _on_transform(part, is_the_first=number == 0)
 
 
 def _on_dataset(dataset: object) -> Iterator[str]:
@@ -50,6 +55,8 @@ def _on_dataset(dataset: object) -> Iterator[str]:
             "data set: if a sample is a transformed image file and a number, fastload.ImageFiles(paths, labels, "
             "transform) is entirely native"
         )
+    if calls_of_module((dataset,), "cv2", "imread"):
+        yield "cv2.imread: fastload.imread returns the same arrays, and decodes JPEG files natively, without the GIL"
 
 
 def _has_no_files(dataset: object) -> bool:
@@ -59,11 +66,6 @@ def _has_no_files(dataset: object) -> bool:
     return isinstance(getattr(dataset, "__dict__", {}).get("data"), (np.ndarray, torch.Tensor))
 
 
-def _on_reading(dataset: object) -> Iterator[str]:
-    if calls_of_module((dataset,), "cv2", "imread"):
-        yield "cv2.imread: fastload.imread returns the same arrays, and decodes JPEG files natively, without the GIL"
-
-
 def _on_batching(loader: DataLoader[Any]) -> Iterator[str]:
     if loader.batch_sampler is None:
         yield "batch_size: with one, native code builds the batches; device_transform gets the finished batch"
@@ -71,14 +73,6 @@ def _on_batching(loader: DataLoader[Any]) -> Iterator[str]:
         yield (
             "collate_fn: leave it out, and do its work on the batch in the training loop or in device_transform: "
             "native batches are [images, labels]"
-        )
-
-
-def _on_result(transform: LoweredTransform) -> Iterator[str]:
-    if not transform.python_part and transform.form.sample == "pil":
-        yield (
-            "transform: end it with ToTensor or PILToTensor; native batches are tensors, and default_collate does not "
-            "accept PIL images"
         )
 
 

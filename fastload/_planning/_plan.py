@@ -5,7 +5,7 @@ Each stage of the flow is examined by itself; the one that needs most Python dec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,7 +30,7 @@ from fastload.transforms._first_steps import NoFirstStepsError, first_steps_of, 
 from fastload.transforms._lowering import LoweredTransform, lower_transform
 from fastload.transforms._pillow_rules import resize_order
 from fastload.transforms._recognize import image_type
-from fastload.transforms._stage import PlacedStep, RunsInPythonError, Size
+from fastload.transforms._stage import RunsInPythonError, Size
 from fastload.transforms._tensor_part import SampleForm
 
 
@@ -42,8 +42,7 @@ class NativePlan:
         source: the dataset as arrays.
         views: steps, output type and layout of each view of an image.
         forms: what is written for each view, and what the user gets.
-        is_multi_view: whether a sample has a list of views; otherwise it has just the one view.
-        lowered: the transform from which the views were made.
+        lowered: the transform from which the views were made; if it has no views, a sample has just this one.
         draws_as_torch: whether random choices equal torch's draws; otherwise a counter makes them.
         first_steps: steps applied to each image before its pixels are kept, with which `views` go on; None: no pixels
             are kept.
@@ -52,7 +51,6 @@ class NativePlan:
     source: LoweredSource
     views: tuple[_native.TransformPlan, ...]
     forms: tuple[ViewForm, ...]
-    is_multi_view: bool
     lowered: LoweredTransform
     draws_as_torch: bool
     first_steps: _native.FirstSteps | None = None
@@ -67,15 +65,12 @@ class NativePlan:
 class NativePartPlan:
     """The native part of samples that the user's own Python completes. Refers to none of the user's objects.
 
-    Attributes:
-        source: The dataset as arrays.
+    Attributes that NativePlan does not have:
         transform: The native steps and their final form; with first_steps, the steps after those.
         form: The form of the native part's results.
         is_decoding_only: Whether there are no native steps, and the result is an image.
         image_type: torchvision's tv_tensors.Image if the native part ends in one.
         max_pixels: Larger images are left to Pillow.
-        draws_as_torch: As in NativePlan.
-        first_steps: As in NativePlan.
     """
 
     source: LoweredSource
@@ -126,11 +121,14 @@ class LoaderPlan:
         views = self.transform.views or (self.transform,)
         forms = [_view_form(view, memory_format, is_converted_later=is_converted_later) for view in views]
         first, size, others = _cut(views) if keeps_pixels else (None, None, views)
+        plans = [
+            self._transform_plan(view, form.table is not None, form.layout.memory_format is torch.channels_last, size)
+            for view, form in zip(others, forms, strict=True)
+        ]
         return NativePlan(
             self.source,
-            tuple(self._view_plan(view, form, size) for view, form in zip(others, forms, strict=True)),
+            tuple(plans),
             tuple(forms),
-            is_multi_view=bool(self.transform.views),
             lowered=self.transform,
             draws_as_torch=self.rng == "torch",
             first_steps=first,
@@ -139,20 +137,17 @@ class LoaderPlan:
     def why_no_pixels(self) -> str | None:
         """Returns why no image after first steps can be kept, as a clause; None if one can."""
         try:
-            self._steps_before_pixels()
+            self.kept_first_steps()
         except NoFirstStepsError as error:
             return str(error)
         return None
 
     def kept_first_steps(self) -> _native.FirstSteps:
         """Returns the steps applied to each image before its pixels are kept. Raises NoFirstStepsError."""
-        return _first_steps(self._steps_before_pixels())
-
-    def _steps_before_pixels(self) -> tuple[PlacedStep, ...]:
         if self.mode is Mode.PYTHON or self.transform is None:
             raise NoFirstStepsError("samples are not loaded natively")
         views = self.transform.views if self.mode is Mode.NATIVE else ()
-        return first_steps_of(views or (self.transform,))
+        return _cut(views or (self.transform,))[0]
 
     def native_part(self, *, keeps_pixels: bool = False) -> NativePartPlan:
         """Returns the plan for samples that native code begins and Python ends; Python calls a MultiView as it is.
@@ -165,11 +160,10 @@ class LoaderPlan:
         assert self.transform is not None
         form = self.transform.form
         is_image = form.sample == "pil"
-        channels_last = is_image or form.is_interleaved
-        first, size, (others,) = _cut((self.transform,)) if keeps_pixels else (None, None, (self.transform,))
+        first, size, (rest,) = _cut((self.transform,)) if keeps_pixels else (None, None, (self.transform,))
         return NativePartPlan(
             self.source.without_code(),
-            self._transform_plan(others, is_image, channels_last, allow_variable_size=True, source_size=size),
+            self._transform_plan(rest, is_image, form.is_interleaved, size, allow_variable_size=True),
             form,
             is_decoding_only=is_image and not self.transform.steps,
             image_type=image_type(),
@@ -178,26 +172,21 @@ class LoaderPlan:
             first_steps=first,
         )
 
-    def _view_plan(self, view: LoweredTransform, form: ViewForm, source_size: Size | None) -> _native.TransformPlan:
-        is_pixels = form.table is not None
-        channels_last = is_pixels or form.layout.memory_format is torch.channels_last
-        return self._transform_plan(view, is_pixels, channels_last, allow_variable_size=False, source_size=source_size)
-
     def _transform_plan(
         self,
         lowered: LoweredTransform,
-        is_uint8: bool,
+        is_pixels: bool,
         channels_last: bool,
+        source_size: Size | None,
         *,
-        allow_variable_size: bool,
-        source_size: Size | None = None,
+        allow_variable_size: bool = False,
     ) -> _native.TransformPlan:
-        """Returns the native steps of `lowered`; with `is_uint8` they end in pixels, otherwise in its own elements."""
+        """Returns the native steps of `lowered`; with `is_pixels` they end in an image, otherwise in its elements."""
         return _native.TransformPlan(
             with_torch_exp(lowered.steps) if self.rng == "torch" else list(lowered.steps),
-            element_size=1 if is_uint8 else lowered.form.dtype.itemsize,
-            channels_last=channels_last,
-            table=None if is_uint8 else lowered.form.table,
+            element_size=1 if is_pixels else lowered.form.dtype.itemsize,
+            channels_last=is_pixels or channels_last,
+            table=None if is_pixels else lowered.form.table,
             resize_order=resize_order(_pillow.pillow_info().version),
             allow_variable_size=allow_variable_size,
             source_size=source_size,
@@ -254,17 +243,13 @@ def _cut(
     views: tuple[LoweredTransform, ...],
 ) -> tuple[_native.FirstSteps, Size | None, tuple[LoweredTransform, ...]]:
     """Returns the first steps of all views, the size after them if it is fixed, and the views without them."""
-    first = first_steps_of(views)
-    others = tuple(replace(view, steps=view.steps[len(first) :]) for view in views)
-    return _first_steps(first), size_after(first), others
-
-
-def _first_steps(steps: Sequence[PlacedStep]) -> _native.FirstSteps:
-    """Hashes also what else their result depends on; csrc/engine/cache/record_kinds.h counts the rest."""
-    info = _pillow.pillow_info()
+    steps, info = first_steps_of(views), _pillow.pillow_info()
     order = resize_order(info.version)
     plan = _native.TransformPlan(list(steps), channels_last=False, resize_order=order, allow_variable_size=True)
-    return _native.FirstSteps(plan, hash_of(steps, f"{order}, Pillow {info.version}, libjpeg {info.libjpeg_turbo}"))
+    # The hash covers what else their result depends on; csrc/engine/cache/record_kinds.h counts the rest.
+    surroundings = f"{order}, Pillow {info.version}, libjpeg {info.libjpeg_turbo}"
+    others = tuple(replace(view, steps=view.steps[len(steps) :]) for view in views)
+    return _native.FirstSteps(plan, hash_of(steps, surroundings)), size_after(steps), others
 
 
 def _lower_parts(source: LoweredSource) -> LoweredTransform:

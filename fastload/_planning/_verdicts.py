@@ -29,14 +29,7 @@ class Mode(enum.IntEnum):
 
 @dataclass(frozen=True)
 class StageVerdict:
-    """One row of explain().
-
-    Attributes:
-        stage: Stage of the flow.
-        what: The part that was found there.
-        reason: Why it is not native; None if it is.
-        mode: The mode that it requires.
-    """
+    """One row of explain(): what was found at a stage, why it is not native, if so, and the mode that it requires."""
 
     stage: str
     what: str

@@ -5,10 +5,13 @@ from __future__ import annotations
 import multiprocessing
 import warnings
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+from torch.utils.data import DataLoader
 
 from fastload._planning._plan import LoaderPlan
 from fastload._planning._verdicts import Mode
+from fastload._workers._data_pipes import is_data_pipe
 
 # Note [the form of workers]
 # With workers="auto", iter() chooses before anything starts:
@@ -78,27 +81,21 @@ class FormMemory:
 
 
 def choose_form(
-    plan: LoaderPlan,
-    workers: str,
-    *,
-    num_workers: int,
-    worker_method: str,
-    is_data_pipe: bool,
-    find_gpu: Callable[[], str | None],
+    plan: LoaderPlan, loader: DataLoader[Any], workers: str, find_gpu: Callable[[], str | None]
 ) -> WorkerForm:
     """Chooses the form of a loader's workers: Note [the form of workers].
 
     `find_gpu` returns why processes cannot use the GPU that the user's Python works on, as a clause, or None.
     """
-    if num_workers == 0:
+    if loader.num_workers == 0:
         return WorkerForm("caller")
     if plan.mode is Mode.NATIVE:
         return WorkerForm("threads")
-    if is_data_pipe:
+    if is_data_pipe(loader.dataset):
         return WorkerForm("processes", "threads cannot share the graph of a data pipe")
     if workers != "auto":
         return WorkerForm("processes" if workers == "processes" else "threads")
-    if worker_method != "multiprocessing":
+    if (worker_method := getattr(loader, "worker_method", "multiprocessing")) != "multiprocessing":
         return WorkerForm("threads", f"worker_method={worker_method!r}")
     if (why := find_gpu()) is not None:
         return WorkerForm("threads", why)

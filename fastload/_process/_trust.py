@@ -13,6 +13,7 @@ import os
 import pwd
 import stat
 from collections.abc import Iterator
+from pathlib import Path
 
 
 class UntrustedFolderError(OSError):
@@ -27,6 +28,16 @@ def check_owner(status: os.stat_result) -> None:
     """Raises UntrustedFolderError if a folder belongs to neither this user nor root."""
     if status.st_uid not in _trusted_owners():
         raise UntrustedFolderError(errno.EPERM, f"it belongs to {_user(status.st_uid)}")
+
+
+@contextlib.contextmanager
+def open_folder(path: str | Path, parent: int | None = None, flags: int = 0) -> Iterator[tuple[int, os.stat_result]]:
+    """Opens a folder, in the one with the descriptor `parent` if there is one, and gives its descriptor and status."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | flags, dir_fd=parent)
+    try:
+        yield fd, os.fstat(fd)
+    finally:
+        os.close(fd)
 
 
 @contextlib.contextmanager

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Literal
 
 from fastload._process import _config
-from fastload._process._trust import UntrustedFileError, check_owner, open_file, replace_file
+from fastload._process._trust import UntrustedFileError, check_owner, open_file, open_folder, replace_file
 from fastload.sources._folder_scan import NUM_THREADS, FolderScan
 from fastload.sources._folder_table import (
     IS_ON_FUSE,
@@ -121,9 +121,12 @@ def _read(file: Path, root: str, key: bytes) -> FolderTable | None:
 
 
 def _write(file: Path, blob: bytes, root: str) -> bool:
-    """Replaces `file` by `blob`; warns if that fails."""
+    """Replaces `file` by `blob`; warns if that fails, and leaves nothing then."""
     try:
-        _replace_file(file, blob)
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with _open_folder(file.parent) as folder:
+            _remove_abandoned(folder)
+            replace_file(folder, file.name, blob, f"{file.name}.{secrets.token_hex(8)}.tmp")
     except OSError as error:
         _warn(
             f"the index of {root!r} cannot be kept in {str(file.parent)!r} ({error.strerror}): the folder is listed "
@@ -144,23 +147,11 @@ def _open_folder(folder: Path) -> Iterator[int]:
 
     Raises UntrustedFolderError if it belongs to neither this user nor root, and OSError if it cannot be opened.
     """
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        status = os.fstat(fd)
+    with open_folder(folder) as (fd, status):
         check_owner(status)
         if status.st_uid == os.geteuid() and status.st_mode & 0o077:
             _close_to_others(fd, status.st_mode)
         yield fd
-    finally:
-        os.close(fd)
-
-
-def _replace_file(file: Path, blob: bytes) -> None:
-    """Replaces `file` by `blob`. Raises what _open_folder() raises, and OSError; then it leaves nothing."""
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _open_folder(file.parent) as folder:
-        _remove_abandoned(folder)
-        replace_file(folder, file.name, blob, f"{file.name}.{secrets.token_hex(8)}.tmp")
 
 
 def _close_to_others(folder: int, mode: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import time
 import warnings
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastload import _native
+from fastload._process._trust import open_folder
 from fastload.sources._folder_table import (
     IS_LINK,
     IS_ON_FUSE,
@@ -77,7 +79,7 @@ class Directory:
     `name` is its path below the root.
     """
 
-    def __init__(self, path: str, name: str, parent: Directory | None, is_link: bool) -> None:
+    def __init__(self, path: str, name: str = "", parent: Directory | None = None, is_link: bool = False) -> None:
         self.path = path
         self.name = name
         self.parent = parent
@@ -85,35 +87,27 @@ class Directory:
         # Whether a link was followed on the way from the class folder; the class folder itself may be one.
         self.is_below_link: bool = parent is not None and (is_link or parent.is_below_link)
         self.listing = Listing()
-        self._identity: tuple[int, int] | None = None
 
-    @property
+    @functools.cached_property
     def identity(self) -> tuple[int, int]:
         """The device and inode, read from the system only if there are links."""
-        if self._identity is None:
-            status = os.stat(self.path)
-            self._identity = (status.st_dev, status.st_ino)
-        return self._identity
+        status = os.stat(self.path)
+        return status.st_dev, status.st_ino
 
-    def containing(self) -> Directory | None:
+    def container(self) -> Directory | None:
         """Returns the same directory higher up in the tree, or None."""
-        above = self.parent
+        return next((directory for directory in self._containers() if directory.identity == self.identity), None)
+
+    def _containers(self) -> Iterator[Directory]:
+        """Yields the directories on the way to the class folder, then all that physically contain that."""
         top = self
-        while above is not None:
-            if above.identity == self.identity:
-                return above
-            top, above = above, above.parent
-        return _physical_parent(top.path, self.identity)
-
-
-def _physical_parent(class_folder: str, identity: tuple[int, int]) -> Directory | None:
-    path = os.path.realpath(class_folder)
-    while (parent := os.path.dirname(path)) != path:
-        directory = Directory(parent, "", None, False)
-        if directory.identity == identity:
-            return directory
-        path = parent
-    return None
+        while top.parent is not None:
+            top = top.parent
+            yield top
+        path = os.path.realpath(top.path)
+        while (parent := os.path.dirname(path)) != path:
+            yield Directory(parent)
+            path = parent
 
 
 class FolderScan:
@@ -144,10 +138,10 @@ class FolderScan:
         the scan does not enter a directory from below itself. Raises FileNotFoundError if the root is missing or has no
         class folder, and OSError if it cannot be listed.
         """
-        root = Directory(self._root, "", None, False)
+        root = Directory(self._root)
         root.listing = self._known.get("") or self._list_root()
         classes = [
-            Directory(os.path.join(self._root, name), name, None, is_link)
+            Directory(os.path.join(self._root, name), name, is_link=is_link)
             for name, is_link in sorted(root.listing.directories)
         ]
         if not classes:
@@ -175,13 +169,9 @@ class FolderScan:
     def _list_root(self) -> Listing:
         """Returns the classes, found like torchvision's; errors that it does not catch are raised here, too."""
         self.num_listed += 1
-        status = os.stat(self._root)
-        state = (status.st_mtime_ns, status.st_ctime_ns, _signed(status.st_ino))
-        fd = os.open(self._root, os.O_RDONLY | os.O_CLOEXEC)
-        try:
+        with open_folder(self._root) as (fd, status):
+            state = (status.st_mtime_ns, status.st_ctime_ns, _signed(status.st_ino))
             flags = self._flags(state, _native.is_on_fuse(fd))
-        finally:
-            os.close(fd)
         directories = []
         with os.scandir(self._root) as entries:
             for entry in entries:
@@ -219,7 +209,6 @@ class FolderScan:
     def _take(self, directory: Directory, found: _native.FolderListing) -> None:
         if found["errno"]:
             self._unlisted.append((directory.path, found["errno"]))
-            directory.listing = Listing()
             return
         directory.listing = listing = Listing(
             found["state"],
@@ -297,7 +286,7 @@ def _leads_back(directory: Directory) -> bool:
     if not directory.is_below_link:
         return False
     try:
-        container = directory.containing()
+        container = directory.container()
     except OSError:  # removed since it was listed; listing it will report that
         return False
     if container is not None:

@@ -164,11 +164,7 @@ class FolderTable(SampleTable):
     """Names and labels of the files below a folder.
 
     Sent to a process that is being spawned, it goes as a file descriptor whose pages all processes share; pickled
-    otherwise, with all its bytes.
-
-    Attributes:
-        key: Identity of the table: its folder and how that was listed.
-        arrays: Its contents.
+    otherwise, with all its bytes. `key` says which folder it is of, and how that was listed.
     """
 
     index: _native.FolderIndex
@@ -216,12 +212,6 @@ class FolderTable(SampleTable):
         """Returns the number of samples directly in each directory."""
         return np.diff(self.arrays.starts[:, 0])
 
-    def num_samples_by_class(self) -> NDArray[np.int64]:
-        labels = self.arrays.directories[1:, 3]
-        counts = np.zeros(int(labels.max(initial=-1)) + 1, dtype=np.int64)
-        np.add.at(counts, labels, self.num_samples_by_directory()[1:])
-        return counts
-
     def directory(self, number: int) -> str:
         """Returns the path of a directory below the root, without a slash at its end; the root's is empty."""
         begin, end = self.arrays.starts[number : number + 2, 2]
@@ -231,6 +221,11 @@ class FolderTable(SampleTable):
         """Returns the class names in the order of their labels."""
         _, first = np.unique(self.arrays.directories[:, 3], return_index=True)
         return [self.directory(number) for number in first[1:]]
+
+    def empty_classes(self) -> list[str]:
+        """Returns the names of classes without a sample."""
+        used = set(self.arrays.directories[self.num_samples_by_directory() > 0, 3].tolist())
+        return [name for label, name in enumerate(self.class_names()) if label not in used]
 
     def __reduce__(self) -> tuple[Any, ...]:
         if multiprocessing.context.get_spawning_popen() is None or not hasattr(os, "memfd_create"):

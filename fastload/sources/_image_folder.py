@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
-
-import numpy as np
 
 from fastload._pillow._pillow import open_rgb
 from fastload.sources._folder_index import IndexMode, read_folder
@@ -87,13 +85,7 @@ class ImageFolder(PathDataset):
             table = FolderTable(self.root, pack(b"", FolderScan(self.root, None).run(is_valid_file)))
         self.classes = table.class_names()
         self.class_to_idx = {name: label for label, name in enumerate(self.classes)}
-        if not allow_empty:
-            _refuse_empty(self.classes, np.flatnonzero(table.num_samples_by_class() == 0), self.extensions)
+        if not allow_empty and (empty := table.empty_classes()):
+            supported = f"Supported extensions are: {', '.join(self.extensions)}" if self.extensions else ""
+            raise FileNotFoundError(f"Found no valid file for the classes {', '.join(empty)}. {supported}")
         super().__init__(table, transform, target_transform, loader)
-
-
-def _refuse_empty(classes: list[str], empty: Iterable[int], extensions: tuple[str, ...] | None) -> None:
-    names = [classes[label] for label in empty]
-    if names:
-        supported = f"Supported extensions are: {', '.join(extensions)}" if extensions is not None else ""
-        raise FileNotFoundError(f"Found no valid file for the classes {', '.join(names)}. {supported}")

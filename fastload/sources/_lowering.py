@@ -67,11 +67,6 @@ class LoweredSource:
     is_concatenation: bool = False
     finds_all_first: bool = False
 
-    @property
-    def transform(self) -> Any:
-        """The transform object of the first part."""
-        return self.transforms[0]
-
     def __len__(self) -> int:
         return len(self.table if self.index_map is None else self.index_map)
 
@@ -204,10 +199,11 @@ def _lower_torchvision(dataset: Any, folder_module: ModuleType) -> LoweredSource
     samples = dataset.samples
     if type(samples) is not list:
         raise NotLoweredError(f"{type(dataset).__name__}.samples is {_class_name(type(samples))}, not a list")
-    table, has_samples = _table_of(samples, type(dataset).__name__)
+    snapshot = samples.copy()
+    table = _table_of(snapshot, type(dataset).__name__)
     checks = (
         _unchanged(dataset, ("transform", "target_transform"), check),
-        lambda: type(dataset.samples) is list and has_samples(dataset.samples),
+        lambda: type(dataset.samples) is list and dataset.samples == snapshot,
     )
     return LoweredSource(table, None, (dataset.transform,), dataset.target_transform, checks)
 
@@ -255,24 +251,23 @@ def _counts_samples(length: Any) -> bool:
     return is_its and length.__code__.co_names == ("len", "samples")
 
 
-def _table_of(samples: list[Any], kind: str) -> tuple[SampleTable, Callable[[list[Any]], bool]]:
-    """Returns the table of torchvision's samples, and a function that tells whether a list still has these samples.
+def _table_of(samples: list[Any], kind: str) -> SampleTable:
+    """Returns the table of torchvision's samples, a list that nothing changes any more.
 
     Accepts only immutable pairs: a changed element would escape the comparison of lists.
     """
     if (listed := ListedTable.of(samples)) is not None:
-        return listed, listed.has_samples
-    snapshot = samples.copy()
-    for sample_type in set(map(type, snapshot)):
+        return listed
+    for sample_type in set(map(type, samples)):
         if sample_type is not tuple:
             raise NotLoweredError(f"{kind}.samples holds {_class_name(sample_type)}, not only tuples")
-    if set(map(len, snapshot)) - {2}:
+    if set(map(len, samples)) - {2}:
         raise NotLoweredError(f"{kind}.samples holds tuples that are not pairs of path and label")
     for position, allowed in enumerate((str, int)):
-        for found in {type(sample[position]) for sample in snapshot} - {allowed}:
+        for found in {type(sample[position]) for sample in samples} - {allowed}:
             raise NotLoweredError(f"{kind}.samples holds a {_class_name(found)} where {allowed.__name__} is expected")
     try:
-        return PathTable.from_samples(snapshot), lambda current: current == snapshot
+        return PathTable.from_samples(samples)
     except (ValueError, OverflowError) as error:
         raise NotLoweredError(f"{kind}.samples cannot be indexed: {error}") from error
 

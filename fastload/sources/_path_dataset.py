@@ -6,6 +6,7 @@ import operator
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, SupportsIndex, TypeVar, cast, overload
 
 import numpy as np
@@ -23,6 +24,7 @@ class PathDataset(Dataset[tuple[Any, Any]]):
     """(transformed RGB image, label) for each file of a table.
 
     Attributes:
+        path_table: The names and labels in their compact form.
         root: The folder that it was made from, if any.
         transform: Called with the image, or None. May be replaced at any time.
         target_transform: Called with the label, or None. May be replaced at any time.
@@ -38,13 +40,13 @@ class PathDataset(Dataset[tuple[Any, Any]]):
         target_transform: Callable[[Any], Any] | None = None,
         loader: Callable[[str], Any] = open_rgb,
     ) -> None:
-        self._table = table
+        self.path_table = table
         self.transform = transform
         self.target_transform = target_transform
         self.loader = loader
 
     def __len__(self) -> int:
-        return len(self._table)
+        return len(self.path_table)
 
     def __getitem__(self, index: SupportsIndex) -> tuple[Any, Any]:
         """Reads, decodes and transforms sample `index`; negative counts from the end.
@@ -53,7 +55,7 @@ class PathDataset(Dataset[tuple[Any, Any]]):
             IndexError: `index` is out of range.
             OSError: The file cannot be read or decoded; the text is ``PIL.Image.open``'s.
         """
-        path, label = self._table.sample(_position(index, len(self._table)))
+        path, label = self.path_table.sample(_position(index, len(self.path_table)))
         return StandardTransform(self.transform, self.target_transform)(self.loader(path), label)
 
     def __repr__(self) -> str:
@@ -70,21 +72,16 @@ class PathDataset(Dataset[tuple[Any, Any]]):
         return StandardTransform(self.transform, self.target_transform)
 
     @property
-    def path_table(self) -> SampleTable:
-        """The names and labels in their compact form."""
-        return self._table
-
-    @property
     def samples(self) -> Sequence[tuple[str, int]]:
         """The (path, label) of each sample: a view that makes each pair on demand.
 
         Assigning a list of pairs replaces paths and labels.
         """
-        return SampleView(self._table)
+        return SampleView(self.path_table)
 
     @samples.setter
     def samples(self, samples: Iterable[tuple[str, int]]) -> None:
-        self._table = PathTable.from_samples(samples)
+        self.path_table = PathTable.from_samples(samples)
 
     @property
     def imgs(self) -> Sequence[tuple[str, int]]:
@@ -94,7 +91,7 @@ class PathDataset(Dataset[tuple[Any, Any]]):
     @property
     def targets(self) -> Sequence[int]:
         """The label of each sample, as a view; ``numpy.asarray`` of it is an int64 copy."""
-        return TargetView(self._table)
+        return TargetView(self.path_table)
 
 
 class ImageFiles(PathDataset):
@@ -138,14 +135,12 @@ class ImageFiles(PathDataset):
         super().__init__(PathTable.from_samples(zip(names, values, strict=True)), transform)
 
 
+@dataclass(eq=False, repr=False)
 class StandardTransform:
     """A transform of the image and one of the label, either of which may be None."""
 
-    def __init__(
-        self, transform: Callable[[Any], Any] | None = None, target_transform: Callable[[Any], Any] | None = None
-    ) -> None:
-        self.transform = transform
-        self.target_transform = target_transform
+    transform: Callable[[Any], Any] | None
+    target_transform: Callable[[Any], Any] | None
 
     def __call__(self, image: Any, label: Any) -> tuple[Any, Any]:
         image = image if self.transform is None else self.transform(image)
@@ -184,9 +179,6 @@ class _TableView(Sequence[_Item]):
         if isinstance(index, slice):
             return [self._item(position) for position in range(len(self))[index]]
         return self._item(_position(index, len(self)))
-
-    def __iter__(self) -> Iterator[_Item]:
-        return map(self._item, range(len(self)))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence) or isinstance(other, (str, bytes)):

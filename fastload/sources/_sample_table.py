@@ -6,7 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,17 +15,11 @@ from fastload import _native
 
 CHUNK_SAMPLES = 1 << 16
 
-_Scalar = TypeVar("_Scalar", bound=np.generic)
-
 
 class SampleTable(ABC):
-    """Names and labels of n files; immutable, so threads may share it without a lock.
+    """Names and labels of n files; immutable, so threads may share it without a lock."""
 
-    Attributes:
-        index: The names, for native code.
-    """
-
-    index: _native.SampleIndex
+    index: _native.SampleIndex  # the names, for native code
 
     def __len__(self) -> int:
         return len(self.index)
@@ -74,6 +68,8 @@ class PathTable(SampleTable):
         self.arena = arena
         self.offsets = offsets
         self.labels = labels
+        for array in (arena, offsets, labels):
+            array.flags.writeable = False
         self.index = _native.SampleIndex(arena, offsets)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -95,7 +91,7 @@ class PathTable(SampleTable):
             arena += names
             lengths.append(name_lengths)
         offsets = np.cumsum(np.concatenate(lengths), dtype=np.int64)
-        return cls(_frozen(np.frombuffer(arena, dtype=np.uint8)), _frozen(offsets), _frozen(np.concatenate(labels)))
+        return cls(np.frombuffer(arena, dtype=np.uint8), offsets, np.concatenate(labels))
 
     def labels_of(self, files: NDArray[np.int64]) -> NDArray[np.int64]:
         return self.labels[files]
@@ -131,26 +127,23 @@ class ListedTable(SampleTable):
     index: _native.ListedIndex
 
     def __init__(self, samples: list[tuple[str, int]], index: _native.ListedIndex) -> None:
-        """Takes `samples`, a list that nothing changes any more, and the index that was made of it."""
         self._samples = samples
         self.index = index
 
     @classmethod
     def of(cls, samples: list[tuple[str, int]]) -> ListedTable | None:
-        """Returns a table of `samples` as they are now; None unless all are tuples of an ASCII str and an int."""
-        own = samples.copy()
-        index = _native.ListedIndex.of(own)
-        return None if index is None else cls(own, index)
+        """Returns a table of `samples`, a list that nothing changes any more.
+
+        Returns None unless all of them are tuples of an ASCII str and an int.
+        """
+        index = _native.ListedIndex.of(samples)
+        return None if index is None else cls(samples, index)
 
     def labels_of(self, files: NDArray[np.int64]) -> NDArray[np.int64]:
         return self.index.labels_of(files)
 
     def label(self, file: int) -> int:
         return self._samples[file][1]
-
-    def has_samples(self, samples: list[tuple[str, int]]) -> bool:
-        """Returns whether `samples` still are the table's; a nanosecond per sample if they are the same tuples."""
-        return self._samples == samples
 
 
 def _as_names(paths: Sequence[str]) -> tuple[bytes, NDArray[np.int64]]:
@@ -174,8 +167,3 @@ def _as_labels(labels: Sequence[int]) -> NDArray[np.int64]:
     except OverflowError:
         culprit = next(label for label in labels if not -(2**63) <= label < 2**63)
         raise OverflowError(f"a label must not have more than 64 bits, got {culprit!r}") from None
-
-
-def _frozen(array: NDArray[_Scalar]) -> NDArray[_Scalar]:
-    array.flags.writeable = False
-    return array

@@ -141,18 +141,14 @@ def _sub_policy(policy: Any, space: _Space, enumerator: _Enumerator) -> list[_na
     choices = []
     for name, probability, magnitude_bin in policy:
         magnitudes, is_signed = space[name]
-        if enumerator.family == "v1":
-            magnitude = 0.0 if magnitude_bin is None else _at(magnitudes, magnitude_bin)
+        if (magnitudes if enumerator.family == "v2" else magnitude_bin) is None:
+            magnitude = 0.0
+        elif magnitudes is None:
+            raise RunsInPythonError("a policy asks for a magnitude that its operation does not have")
         else:
-            magnitude = 0.0 if magnitudes is None else _at(magnitudes, magnitude_bin)
+            magnitude = magnitudes[magnitude_bin]
         choices.append(enumerator.choice(name, (magnitude,), is_signed, _parameters.probability(probability)))
     return choices
-
-
-def _at(magnitudes: tuple[float, ...] | None, magnitude_bin: int) -> float:
-    if magnitudes is None:
-        raise RunsInPythonError("a policy asks for a magnitude that its operation does not have")
-    return magnitudes[magnitude_bin]
 
 
 @functools.lru_cache(maxsize=512)
@@ -211,7 +207,7 @@ class _RecordedImage(RgbImage):
     def __init__(self, size: Size) -> None:
         # Image.__init__ is not called: it sets attributes that are properties here.
         self.op: _native.PixelOp | None = None
-        self._height, self._width = size
+        self._height_and_width = size
 
     @property
     def mode(self) -> str:
@@ -219,18 +215,8 @@ class _RecordedImage(RgbImage):
 
     @property
     def size(self) -> tuple[int, int]:
-        return self._width, self._height
-
-    @property
-    def width(self) -> int:
-        return self._width
-
-    @property
-    def height(self) -> int:
-        return self._height
-
-    def getbands(self) -> tuple[str, ...]:
-        return "R", "G", "B"
+        height, width = self._height_and_width
+        return width, height
 
     def copy(self) -> RgbImage:
         return self._note(_native.Identity())

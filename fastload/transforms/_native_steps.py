@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from fastload import _native
-from fastload._pillow._originals import replaced_method
+from fastload._pillow._originals import changing
 from fastload._process._originals import Originals, Owner
 from fastload.transforms import _recognize
 from fastload.transforms._nodes import Node, expand
@@ -24,13 +24,7 @@ _MAX_OPERATIONS = _native.MAX_OPERATIONS - 1  # a RandomErasing may follow
 
 
 class NativeSteps:
-    """The native part as it grows.
-
-    Attributes:
-        steps: The steps on images, and the step of a RandomErasing, each with its position.
-        size: Size of every result; None if it depends on the image.
-        form: Form of the results.
-    """
+    """The native part as it grows: its steps, and the size and form of its results as in LoweredTransform."""
 
     def __init__(self) -> None:
         self.steps: list[PlacedStep] = []
@@ -100,11 +94,9 @@ def native_runs(nodes: Sequence[Node]) -> Iterator[tuple[list[Node], NativeSteps
             for node in rest:
                 native.take(node, count)
                 count += 1
-        if not native.steps and native.form.sample == "pil":  # it does nothing
-            count, run = 1, None
-        else:
-            run = native
-        yield rest[:count], run
+        is_native = bool(native.steps) or native.form.sample != "pil"  # otherwise it does nothing
+        count = count if is_native else 1
+        yield rest[:count], native if is_native else None
         rest = rest[count:]
 
 
@@ -123,7 +115,7 @@ def check_surroundings() -> None:
     """Raises RunsInPythonError if torchvision would not call the original functions of torch and Pillow, or would draw
     its random numbers in another type or on another device.
     """
-    replaced = _DRAWING.replaced() or replaced_method()
+    replaced = _DRAWING.replaced() or changing.replaced()
     if replaced is not None:
         raise RunsInPythonError(f"{replaced} was replaced")
     if _makes_floats_on_cpu():

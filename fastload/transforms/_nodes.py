@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,28 +50,28 @@ class Node:
 
 def expand(transform: Any) -> list[Node]:
     """Lists the transforms in calling order. A container that is not plain counts as one transform."""
-    kind = type(transform)
-    family = _recognize.family_of(kind)
-    container = _recognize.container_name(kind, family)
-    if container is None:
-        return _expand_single(transform, family)
+    family = _recognize.family_of(type(transform))
     try:
-        members = _recognize.members_of(transform, container)
+        members = _recognize.members_of(transform, family)
     except RunsInPythonError as error:
         return [Node(transform, family, problem=str(error))]
+    if members is None:
+        return _expand_single(transform, family)
     nodes = [node for member in members for node in expand(member)]
-    return [Node(transform, family, held=tuple(nodes))] if container == "RandomApply" else nodes
+    return [Node(transform, family, held=tuple(nodes))] if type(transform).__name__ == "RandomApply" else nodes
 
 
 def _expand_single(transform: Any, family: Family | None) -> list[Node]:
-    known = None if family is None else CATALOG[family].get(type(transform).__name__)
-    if known is not None:
+    if (known := _known(transform, family)) is not None:
         return [Node(transform, family, known, _problem(transform, known))]
-    inner = pipeline_in(transform) if family is None else None
-    if inner is not None:
+    if (inner := pipeline_in(transform)) is not None:
         return expand(inner)
     users = USERS.get(role_of(transform))
     return [Node(transform, family, None, _problem(transform, None)) if users is None else Node(transform, "v1", users)]
+
+
+def _known(transform: Any, family: Family | None) -> NativeTransform | None:
+    return None if family is None else CATALOG[family].get(type(transform).__name__)
 
 
 def _problem(transform: Any, known: NativeTransform | None) -> str | None:
@@ -86,15 +87,11 @@ def _problem(transform: Any, known: NativeTransform | None) -> str | None:
 
 def held_by(transform: Any) -> list[Any] | None:
     """Returns the contents of a container that expand() looks into; None for anything else."""
-    family = _recognize.family_of(type(transform))
-    inner = pipeline_in(transform) if family is None else None
-    if inner is not None:
+    if (inner := pipeline_in(transform)) is not None:
         return [inner]
-    container = _recognize.container_name(type(transform), family)
-    try:
-        return None if container is None else _recognize.members_of(transform, container)
-    except RunsInPythonError:
-        return None
+    with contextlib.suppress(RunsInPythonError):
+        return _recognize.members_of(transform, _recognize.family_of(type(transform)))
+    return None
 
 
 def taken_apart(transform: Any) -> list[Any] | None:
@@ -102,15 +99,11 @@ def taken_apart(transform: Any) -> list[Any] | None:
 
     Returns None if it is neither, or is not as known.
     """
-    kind = type(transform)
-    family = _recognize.family_of(kind)
-    if family is None:
-        inner = pipeline_in(transform)
-        return None if inner is None else [inner]
-    known = CATALOG[family].get(kind.__name__)
+    if (inner := pipeline_in(transform)) is not None:
+        return [inner]
+    known = _known(transform, _recognize.family_of(type(transform)))
     if known is None or known.parts is None or _problem(transform, known) is not None:
         return None
-    try:
+    with contextlib.suppress(AttributeError, TypeError, ValueError):
         return known.parts(transform)
-    except (AttributeError, TypeError, ValueError):
-        return None
+    return None

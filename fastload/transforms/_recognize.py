@@ -25,8 +25,8 @@ _PRESETS = "torchvision.transforms._presets"
 # The modules in which the classes of a family are looked up.
 _FAMILIES: dict[str, Family] = {"torchvision.transforms": "v1", "torchvision.transforms.v2": "v2", _PRESETS: "v1"}
 _HOOKS = ("forward_hooks", "forward_pre_hooks", "backward_hooks", "backward_pre_hooks")
-# Container -> names that its objects may have, besides the attributes of every torch module.
-_CONTAINERS = {"Compose": {"transforms"}, "RandomApply": {"transforms", "p"}, "Sequential": set[str]()}
+# torchvision's containers -> names that their objects may have, besides the attributes of every torch module.
+_CONTAINERS = {"Compose": frozenset({"transforms"}), "RandomApply": frozenset({"transforms", "p"})}
 # The functions that torchvision's classes call on PIL images, in the modules where they look them up.
 _IMAGE_FUNCTIONS = frozenset(
     {
@@ -95,38 +95,34 @@ def pipeline_types() -> tuple[type, ...]:
 def tensor_functions() -> list[tuple[ModuleType, str, type]]:
     """Lists functions that make tensors of images: the module and name, and the class that does the same."""
     names = {"to_tensor": "ToTensor", "pil_to_tensor": "PILToTensor"}
-    functional, classes = "torchvision.transforms.functional", sys.modules.get("torchvision.transforms")
+    classes = sys.modules.get("torchvision.transforms")
     found: list[tuple[ModuleType, str, type]] = []
-    for home in (
-        functional,
-        "torchvision.transforms.v2.functional",
-        "torchvision.transforms.v2.functional._type_conversion",
-    ):
-        if (module := sys.modules.get(home)) is not None:
+    for home in ("functional", "v2.functional", "v2.functional._type_conversion"):
+        if (module := sys.modules.get(f"{_TORCHVISIONS}{home}")) is not None:
             found += [(module, name, getattr(classes, names[name])) for name in names.keys() & vars(module).keys()]
     return found
 
 
-def container_name(kind: type, family: Family | None) -> str | None:
-    """Returns the name of the container that this class is, if it is one that is looked into; else None."""
-    if kind is torch.nn.Sequential:
-        return "Sequential"
-    return kind.__name__ if family is not None and kind.__name__ in ("Compose", "RandomApply") else None
+def members_of(transform: Any, family: Family | None) -> list[Any] | None:
+    """Lists a Compose (v1 or v2), torch.nn.Sequential or RandomApply; None for anything else.
 
-
-def members_of(container: Any, name: str) -> list[Any]:
-    """Lists a plain Compose (v1 or v2), torch.nn.Sequential or RandomApply. Raises RunsInPythonError for any other."""
-    change = change_of(container, _CONTAINERS[name], TORCHS if name == "Sequential" else _TORCHVISIONS)
+    Raises RunsInPythonError for a container that is not plain.
+    """
+    is_sequential = type(transform) is torch.nn.Sequential
+    attributes = frozenset() if is_sequential else _CONTAINERS.get(type(transform).__name__)
+    if attributes is None or not (is_sequential or family):
+        return None
+    change = change_of(transform, attributes, TORCHS if is_sequential else _TORCHVISIONS)
     if change is not None:
         raise RunsInPythonError(change)
-    held: Any = container if name == "Sequential" else getattr(container, "transforms", None)
+    held: Any = transform if is_sequential else getattr(transform, "transforms", None)
     is_changed = type(held) is torch.nn.ModuleList and change_of(held, frozenset(), TORCHS) is not None
     if type(held) in (torch.nn.Sequential, torch.nn.ModuleList) and not is_changed:
         return list(held._modules.values())
     if type(held) in (list, tuple):
         return list(held)
     raise RunsInPythonError(
-        f"its transforms are {class_name(type(getattr(container, 'transforms', None)))}, not a plain list"
+        f"its transforms are {class_name(type(getattr(transform, 'transforms', None)))}, not a plain list"
     )
 
 

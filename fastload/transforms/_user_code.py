@@ -4,7 +4,6 @@ Note [proved transforms]: a few tries on images would not show what a function d
 equal the bytecode of one of the patterns below, and its names are looked up where Python would look them up. Patterns
 are never called.
 """
-# ruff: noqa: F821 - names in patterns stand for names in the user's code
 
 from __future__ import annotations
 
@@ -14,6 +13,7 @@ import sys
 from types import CodeType, FunctionType
 from typing import Any, Literal
 
+import numpy as np
 import torch
 
 from fastload.transforms import _recognize
@@ -62,18 +62,18 @@ class _Patterns(torch.nn.Module):
         return image.convert("RGB")
 
     def passed_on(self, image):  # type: ignore[no-untyped-def]
-        return self.transforms(image)  # type: ignore[operator]
+        return self.any_transform(image)  # type: ignore[operator]
 
     def converted_if_image(self, pic):  # type: ignore[no-untyped-def]
-        if isinstance(pic, (np.ndarray, torch.Tensor)):  # type: ignore[name-defined]
+        if isinstance(pic, (np.ndarray, torch.Tensor)):
             return pic
-        return pic.convert(self.mode)
+        return pic.convert(self.any_mode)
 
     def to_tensor(self, pic):  # type: ignore[no-untyped-def]
         if isinstance(pic, torch.Tensor):
             return pic
         # Python compiles calls of imported names differently, so this name is imported here.
-        return _recognize.to_tensor(pic)  # type: ignore[attr-defined]
+        return _recognize.any_function(pic)  # type: ignore[attr-defined]
 
     def to_tensor_by_base(self, pic):  # type: ignore[no-untyped-def]
         if isinstance(pic, torch.Tensor):
@@ -81,6 +81,8 @@ class _Patterns(torch.nn.Module):
         return super().__call__(pic)
 
 
+# The names in patterns for which the user's code may have others, which the caller of _names_in() looks up.
+_ANY = frozenset({"any_transform", "any_mode", "any_function", "_recognize"})
 _FUNCTIONS: dict[Any, Role] = {
     _same: "identity",
     _converted: "image identity",
@@ -117,11 +119,8 @@ def _function_of_lambda(transform: Any) -> Any:
 
 
 def _role_among(patterns: dict[Any, Role], function: FunctionType) -> Role | None:
-    """Returns the role of the pattern that `function` follows, including the names of the image's attributes."""
-    for pattern, role in patterns.items():
-        if _names_in(function, pattern) == pattern.__code__.co_names:
-            return role
-    return None
+    """Returns the role of the pattern that `function` follows."""
+    return next((role for pattern, role in patterns.items() if _names_in(function, pattern) is not None), None)
 
 
 def pipeline_in(transform: Any) -> Any:
@@ -129,8 +128,9 @@ def pipeline_in(transform: Any) -> Any:
 
     An example are the presets in torchvision's references, which are classes around a Compose.
     """
-    names = _names_in(_call_of(transform), _Patterns.passed_on)
-    return None if names is None else _attribute(transform, names[0])
+    is_users = _recognize.family_of(type(transform)) is None
+    names = _names_in(_call_of(transform), _Patterns.passed_on) if is_users else None
+    return None if names is None else _attribute(transform, names["any_transform"])
 
 
 def code_of(transform: Any) -> Any:
@@ -174,33 +174,18 @@ def _global(function: Any, name: str) -> Any:
 def _converts_images(transform: Any, call: FunctionType) -> bool:
     """Returns whether it converts images to RGB and passes tensors on, like open_clip's MaybeConvertMode."""
     names = _names_in(call, _Patterns.converted_if_image)
-    if names is None:
-        return False
-    is_instance, numpy, array, torchs, tensor, convert, mode = names
-    return (
-        _global(call, is_instance) is isinstance
-        and _global(call, numpy) is sys.modules.get("numpy")
-        and _global(call, torchs) is torch
-        and (array, tensor, convert) == ("ndarray", "Tensor", "convert")
-        and _attribute(transform, mode) == "RGB"
-    )
+    return names is not None and _attribute(transform, names["any_mode"]) == "RGB"
 
 
 def _makes_tensors(transform: Any, call: FunctionType) -> bool:
     """Returns whether it makes tensors, like timm's MaybeToTensor and MaybePILToTensor, or DINOv2's MaybeToTensor."""
-    by_name = _names_in(call, _Patterns.to_tensor)
-    by_base = _names_in(call, _Patterns.to_tensor_by_base)
-    names = by_name or by_base
-    if names is None or _global(call, names[0]) is not isinstance:
-        return False
-    if _global(call, names[1]) is not torch or names[2] != "Tensor":
-        return False
-    if by_name is not None:
-        functional = _recognize.functional("v1")
-        is_known = by_name[4] in ("to_tensor", "pil_to_tensor")
-        is_its = is_known and _global(call, by_name[3]) is functional
-        return is_its and _recognize.is_torchvisions(vars(functional)[by_name[4]])
-    return _global(call, names[3]) is super and names[4] == "__call__" and _base_makes_tensors(transform, call)
+    names = _names_in(call, _Patterns.to_tensor)
+    if names is None:
+        is_by_base = _names_in(call, _Patterns.to_tensor_by_base) is not None
+        return is_by_base and _base_makes_tensors(transform, call)
+    function, functional = names["any_function"], _recognize.functional("v1")
+    is_known = function in ("to_tensor", "pil_to_tensor") and _global(call, names["_recognize"]) is functional
+    return is_known and _recognize.is_torchvisions(vars(functional)[function])
 
 
 def _base_makes_tensors(transform: Any, call: FunctionType) -> bool:
@@ -214,11 +199,11 @@ def _base_makes_tensors(transform: Any, call: FunctionType) -> bool:
     return base is _recognize.transforms_v1().ToTensor and _recognize.is_torchvisions(vars(base)["__call__"])
 
 
-def _names_in(function: object, pattern: Any) -> tuple[str, ...] | None:
-    """Returns the globals and attributes that `function` names instead of the pattern's, in order of their first use.
+def _names_in(function: object, pattern: Any) -> dict[str, str] | None:
+    """Returns the globals and attributes that `function` names, by the pattern's names for them.
 
-    Returns None if `function` is not a function, or runs other code than the pattern, apart from these names and the
-    names of its variables. The caller has to look up its globals and its `super()`.
+    Returns None if `function` is not a function, or does anything else than the pattern, apart from the names in _ANY
+    and the names of its variables. The caller has to look up these, and the class of its `super()`.
     """
     if type(function) is not FunctionType:
         return None
@@ -235,7 +220,18 @@ def _names_in(function: object, pattern: Any) -> tuple[str, ...] | None:
         and code.co_flags & _KINDS == wanted.co_flags & _KINDS
         and _instructions(code) == _instructions(wanted)
     )
-    return code.co_names if is_same else None
+    if not is_same:
+        return None
+    names = dict(zip(wanted.co_names, code.co_names, strict=True))
+    return names if all(_agree(function, own, pattern, name) for name, own in names.items()) else None
+
+
+def _agree(function: FunctionType, own: str, pattern: Any, name: str) -> bool:
+    """Returns whether `own` means in `function` what `name` means in the pattern: the same global, or the attribute."""
+    if name in _ANY:
+        return True
+    meant = _global(pattern, name)
+    return own == name if meant is None else _global(function, own) is meant
 
 
 def _instructions(code: CodeType) -> list[tuple[str, type, object, str]]:

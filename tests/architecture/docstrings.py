@@ -57,8 +57,8 @@ class Documented:
     def function(self) -> Any:
         """The code that runs: the function, a property's getter, a class's own ``__init__``; None if there is none."""
         if isinstance(self.value, type):
-            init = vars(self.value).get("__init__")
-            return init if not hasattr(self.value, "__dataclass_fields__") else None
+            parameters = getattr(self.value, "__dataclass_params__", None)
+            return None if parameters is not None and parameters.init else vars(self.value).get("__init__")
         return self.value.fget if isinstance(self.value, property) else getattr(self.value, "__func__", self.value)
 
     @property

@@ -15,23 +15,7 @@ from fake_cuda import FakeDevice
 from torch.overrides import TorchFunctionMode
 
 import fastload
-from fastload._cached import _gpus
-
-
-class FakeGpus:
-    """Answers CachedDataset's questions about GPUs for a fake one."""
-
-    def __init__(self, handle: FakeDevice) -> None:
-        self._handle = handle
-
-    def is_on_device(self, tensor: torch.Tensor) -> bool:
-        return self._handle.is_on_device(tensor)
-
-    def synchronize(self, tensor: torch.Tensor) -> None:
-        self._handle.synchronize()
-
-    def record_stream(self, tensor: torch.Tensor) -> None:
-        self._handle.record_stream(tensor)
+from fastload._cached import _copies
 
 
 class Copies(TorchFunctionMode):
@@ -77,9 +61,13 @@ class MadeOnGpu:
 
 @pytest.fixture
 def handle(by_hand: Fake, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDevice]:
-    monkeypatch.setattr(_gpus, "GPUS", FakeGpus(by_hand.handle))
-    with Copies(by_hand.handle):
-        yield by_hand.handle
+    fake = by_hand.handle
+    monkeypatch.setattr(_copies, "synchronize", lambda tensor: fake.is_on_device(tensor) and fake.synchronize())
+    monkeypatch.setattr(
+        _copies, "record_stream", lambda tensor: fake.is_on_device(tensor) and fake.record_stream(tensor)
+    )
+    with Copies(fake):
+        yield fake
 
 
 def on_stream(handle: FakeDevice, stream: int, function: Callable[[], Any]) -> Any:

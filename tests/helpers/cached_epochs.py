@@ -88,7 +88,7 @@ def digests(loader: Iterable[Any], epochs: int = 1) -> list[str]:
 
 
 def store_of(loader: fastload.DataLoader[Any]) -> OpenStore:
-    store = loader._fastload.cache._store
+    store = loader._fastload.cache.store
     assert store is not None
     return store
 

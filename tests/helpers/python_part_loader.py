@@ -28,7 +28,7 @@ class PythonPartLoader(fastload.DataLoader[Any]):
 
     def _get_iterator(self) -> EpochIterator:
         source = lower_dataset(self.dataset)
-        lowered = lower_transform(source.transform)
+        lowered = lower_transform(source.transforms[0])
         assert sum(stage.problem is None for stage in lowered.stages) == self.num_native, lowered.stages
         verdict = StageVerdict("transform", "as the test says", None, Mode.PARTLY_NATIVE)
         plan = LoaderPlan((verdict,), self.rng, source, lowered)

@@ -24,7 +24,7 @@ from fastload.transforms._lowering import LoweredTransform, lower_transform
 @pytest.fixture(scope="module")
 def lowered(clean_folder: Path) -> tuple[LoweredSource, LoweredTransform]:
     source = lower_dataset(ImageFolder(str(clean_folder), recipes.evaluation(64, 56)))
-    transform = lower_transform(source.transform)
+    transform = lower_transform(source.transforms[0])
     return source, transform
 
 

@@ -24,7 +24,7 @@ from fastload._errors import sample_error
 from fastload._pillow import _pillow
 from fastload._pillow._pillow import (
     DecodedPixels,
-    FallbackThreads,
+    FallbackThread,
     classify_failure,
     decode_rgb,
     max_pixels,
@@ -32,6 +32,7 @@ from fastload._pillow._pillow import (
     open_rgb,
     pillow_info,
 )
+from fastload._process._exit import join_threads
 
 
 @pytest.fixture
@@ -261,8 +262,8 @@ def test_any_exception_goes_to_the_task_and_the_thread_goes_on(
         raise raised
 
     engine = FakeEngine()
-    threads = FallbackThreads(engine, 1)
-    threads.start()
+    thread = FallbackThread(engine, 0)
+    thread.start()
     with monkeypatch.context() as patch:
         patch.setattr(_pillow, "decode_rgb", explode)
         first = FakeTask(b"x")
@@ -273,35 +274,26 @@ def test_any_exception_goes_to_the_task_and_the_thread_goes_on(
     assert second.done.wait(10)
     assert first.error is raised
     assert second.result is not None
-    assert threads.close()
+    engine.close()
+    assert join_threads([thread], 10)
 
 
 def test_a_kept_error_keeps_neither_task_nor_engine_alive(tmp_path: Path) -> None:
     engine = FakeEngine()
-    threads = FallbackThreads(engine, 1)
-    threads.start()
+    thread = FallbackThread(engine, 0)
+    thread.start()
     task = FakeTask(os.fsencode(tmp_path / "gone"))
     engine.tasks.put(task)
     assert task.done.wait(10)
     error = task.error
-    assert threads.close()
+    engine.close()
+    assert join_threads([thread], 10)
     task_gone, engine_gone = weakref.ref(task), weakref.ref(engine)
-    del task, engine, threads
+    del task, engine, thread
     gc.collect()
     assert isinstance(error, FileNotFoundError)
     assert task_gone() is None
     assert engine_gone() is None
-
-
-def test_threads_do_not_keep_their_owner_alive() -> None:
-    engine = FakeEngine()
-    threads = FallbackThreads(engine, 1)
-    threads.start()
-    owner = weakref.ref(threads)
-    del threads
-    gc.collect()
-    assert owner() is None
-    engine.close()
 
 
 def test_a_bomb_warning_stays_a_warning(jpeg: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -312,7 +304,8 @@ def test_a_bomb_warning_stays_a_warning(jpeg: Path, monkeypatch: pytest.MonkeyPa
 
 THREADS = """
 import atexit, os, sys, threading, time
-from fastload._pillow._pillow import FallbackThreads
+from fastload._pillow._pillow import FallbackThread
+from fastload._process._exit import start_threads
 
 class Engine:
     def __init__(self):
@@ -329,8 +322,7 @@ CHILDREN: dict[str, tuple[str, int, str]] = {
 engine = Engine()
 # Registered before the hook, so it runs after it.
 atexit.register(lambda: print(engine.woken.is_set(), threading.active_count()))
-threads = FallbackThreads(engine, 3)
-threads.start()
+start_threads([FallbackThread(engine, number) for number in range(3)])
 sys.exit(7)
 """,
         7,
@@ -341,8 +333,7 @@ sys.exit(7)
 class Stuck(Engine):
     def next_fallback(self):
         time.sleep(600)
-threads = FallbackThreads(Stuck(), 2)
-threads.start()
+start_threads([FallbackThread(Stuck(), number) for number in range(2)])
 """,
         0,
         "",
@@ -355,8 +346,7 @@ class Parent(Engine):
             print("closed in child", flush=True)
         super().close()
 owner = os.getpid()
-threads = FallbackThreads(Parent(), 1)
-threads.start()
+FallbackThread(Parent(), 0).start()
 if os.fork() == 0:
     sys.exit(0)
 print(os.wait()[1])

@@ -44,9 +44,9 @@ def folder_of(root: Path) -> ImageFolder:
 
 def samples_of(dataset: Any) -> NativeSamples:
     source = lower_dataset(dataset)
-    lowered = lower_transform(source.transform)
+    lowered = lower_transform(source.transforms[0])
     part = LoaderPlan((), "torch", source, lowered).native_part()
-    return NativeSamples(part, lowered.python_part, source.transform, source.target_transform, cache=None)
+    return NativeSamples(part, lowered.python_part, source.transforms[0], source.target_transform, cache=None)
 
 
 def test_it_has_the_users_samples_and_draws_as_they_do(folder: Path) -> None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from fastload import _native
 from fastload._errors import LoaderClosedError
-from fastload._pillow._pillow import FallbackThreads
+from fastload._pillow._pillow import FallbackThread
 from fastload._process import _config
-from fastload._process._exit import LiveObjects, exit_state
+from fastload._process._exit import EXIT_JOIN_SECONDS, LiveObjects, exit_state, join_threads, start_threads
 
 # How long close() and the interpreter's exit wait for native threads; a thread that hangs in a read is abandoned.
 CLOSE_TIMEOUT_SECONDS = 0.2
@@ -56,9 +56,9 @@ class LoaderEngine:
             cache=settings.cache,
         )
         self._end = _native.CallsAtDrop((self.native.close,))
-        self._fallback_threads = FallbackThreads(self.native, settings.num_threads)
+        self._fallback_threads = [FallbackThread(self.native, number) for number in range(settings.num_threads)]
         try:
-            self._fallback_threads.start()
+            start_threads(self._fallback_threads)
         except BaseException:
             self.close()  # a kept error would keep this object alive
             raise
@@ -79,4 +79,4 @@ class LoaderEngine:
         if self.native.is_forked:
             return
         self.native.close(CLOSE_TIMEOUT_SECONDS)
-        self._fallback_threads.close()
+        join_threads(self._fallback_threads, EXIT_JOIN_SECONDS)

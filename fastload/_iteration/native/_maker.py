@@ -337,7 +337,7 @@ class NativeMaker(BatchMaker):
     def delivered(self, pending: PendingBatch, number: int) -> list[Any]:
         """Returns the value that the user gets for a whole batch."""
         views, labels = self._memory.deliver(pending.place, number)
-        return [views if self._plan.is_multi_view else views[0], labels]
+        return [views if self._plan.lowered.views else views[0], labels]
 
     def let_go(self, pending: PendingBatch) -> None:
         """Frees the batch's memory that does not belong to the user."""

@@ -19,7 +19,7 @@ from fastload._images._deferred import image_of, is_deferred, pillow_obeys
 from fastload._images._pipelines import PythonPart
 from fastload._images._tally import native_tally
 from fastload._pillow import _pillow
-from fastload._pillow._decode_image import OpenCache, new_decoder, thread_decoder
+from fastload._pillow._decode_image import OpenCache, new_decoder, no_draws, thread_decoder
 from fastload._pillow._failures import exception_of, exception_of_pillow
 from fastload._planning._plan import NativePartPlan
 from fastload._process._interrupts import is_interrupt
@@ -31,8 +31,8 @@ from fastload.transforms._tensor_part import tensor_of
 # Transforms of torchvision that call the user's code, which may look at an image's EXIF data.
 _CALLING_OTHERS = ("Compose", "Lambda", "RandomApply", "RandomChoice", "RandomOrder")
 _Result = TypeVar("_Result")
-# Called with the descriptor of a directory, or None, and a path in it.
-_Open = Callable[[int | None, bytes], _Result]
+# Called with a path, and the descriptor of the directory that it is in, or None.
+_Open = Callable[[bytes, int | None], _Result]
 
 
 class _NotApplicableError(Exception):
@@ -197,7 +197,7 @@ class NativeSamples:
     def _draws(self) -> _native.DrawSource:
         """Returns native draws from the thread's current state, which _image() advances if it succeeds."""
         if not self.plan.transform.is_random:
-            return _NO_DRAWS
+            return no_draws()
         if self.plan.draws_as_torch:
             return thread_draws().begin(thread_generator())
         own: Any = _native.thread_generators()  # WorkerGenerators
@@ -216,19 +216,19 @@ class NativeSamples:
     # ---- files that Pillow opens -----------------------------------------------------------------------------------
 
     def _deferred(self, file: int, index: int) -> _pillow.RgbImage:
-        image = self._decoded_by_pillow(_pillow.open_rgb_deferred_in, file, index)
+        image = self._decoded_by_pillow(_pillow.open_rgb_deferred, file, index)
         if not is_deferred(image):
             self._fallback_reason = thread_decoder().fallback_reason
         return image
 
     def _opened(self, file: int, index: int) -> _pillow.RgbImage:
         """Returns the image of file `file` as Pillow decodes it."""
-        return self._decoded_by_pillow(_pillow.open_rgb_in, file, index)
+        return self._decoded_by_pillow(_pillow.open_rgb, file, index)
 
-    def _decoded_by_pillow(self, open_rgb_in: _Open[_pillow.RgbImage], file: int, index: int) -> _pillow.RgbImage:
+    def _decoded_by_pillow(self, open_rgb: _Open[_pillow.RgbImage], file: int, index: int) -> _pillow.RgbImage:
         begin = time.perf_counter()
         try:
-            return self._asked_of_pillow(open_rgb_in, file, index)
+            return self._asked_of_pillow(open_rgb, file, index)
         finally:
             self._counts.fallback_seconds += time.perf_counter() - begin
 
@@ -242,15 +242,11 @@ class NativeSamples:
         directory = kept_directory()
         fileno = None if directory is None else directory.fileno()
         try:
-            return function(fileno, path)
+            return function(path, fileno)
         except Exception as error:
             if is_interrupt(error):
                 raise
             raise exception_of_pillow(error, path, index, fileno) from error
-
-
-# For plans that draw nothing.
-_NO_DRAWS = _native.CounterDraws(0, 0, 0)
 
 
 def _ignores_info(transform: object) -> bool:
