@@ -43,7 +43,6 @@ JpegDecoder::JpegDecoder(const KernelTable& kernels, const DecodeLimits& limits)
     : kernels_(kernels),
       limits_(limits),
       reconstructor_(kernels),
-      scan_reader_(kernels.unstuff),
       sequential_({kernels, scan_reader_, decoding_tables_, reconstructor_}, limits),
       progressive_({kernels, scan_reader_, decoding_tables_, reconstructor_}, limits) {}
 

@@ -28,11 +28,11 @@ Status ScanReader::read(ByteSpan file, std::size_t data_offset, std::uint32_t mc
     const ByteSpan source = file.subspan(data_offset, file.size() - data_offset);
     // Each takes two bytes, so a file cannot make this buffer much larger than itself.
     if (restart_count > source.size() / 2) return Status::irregular("restart markers are missing", data_offset);
-    Status status = clean_.reserve(source.size() + kUnstuffSlackBytes + kReaderPaddingBytes);
+    Status status = clean_.reserve(source.size() + kReaderPaddingBytes);
     if (status.is_ok()) status = restart_offsets_.reserve(restart_count * sizeof(std::uint32_t));
     if (!status.is_ok()) return status;
     auto* const offsets = reinterpret_cast<std::uint32_t*>(restart_offsets_.data());
-    const UnstuffedScan scan = unstuff_(source, clean_.data(), {offsets, restart_count});
+    const UnstuffedScan scan = unstuff(source, clean_.data(), {offsets, restart_count});
     *end_offset = data_offset + scan.source_bytes;
     if (scan.end != ScanEnd::kMarker) {
         return Status::irregular(kScanFaults[static_cast<std::size_t>(scan.end)], *end_offset);

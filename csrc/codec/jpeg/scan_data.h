@@ -33,8 +33,6 @@ const char* segment_end_fault(std::uint64_t used_bits, std::size_t segment_end, 
 // Owns the memory of one scan's data.
 class ScanReader {
   public:
-    explicit ScanReader(UnstuffFunction unstuff) noexcept : unstuff_(unstuff) {}
-
     // Reads the scan whose data begin at `data_offset` of `file`: `mcu_count` (not 0) MCUs, with a restart marker after
     // every `restart_interval` of them (0 for none). *data is valid until the next call, *end_offset the position of
     // the marker after the scan. kIrregular if restart markers are missing, too many or out of order.
@@ -48,7 +46,6 @@ class ScanReader {
     }
 
   private:
-    UnstuffFunction* unstuff_;
     AlignedBuffer clean_;
     AlignedBuffer restart_offsets_;
 };
