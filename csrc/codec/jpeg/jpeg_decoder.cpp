@@ -122,10 +122,6 @@ Status JpegDecoder::decode(const Region& region, EntropyIndex* index, StripImage
     return status;
 }
 
-bool JpegDecoder::stopped_early() const noexcept {
-    return header_.frame.is_progressive ? progressive_.stopped_early() : sequential_.stopped_early();
-}
-
 Status JpegDecoder::read_coefficients(jpeg::CoefficientWriter* writer) noexcept {
     if (!is_ready_) return Status::unsupported("no header has been read");
     return header_.frame.is_progressive ? progressive_.read(file_, header_, writer)

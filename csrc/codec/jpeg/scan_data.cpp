@@ -1,9 +1,8 @@
 #include "codec/jpeg/scan_data.h"
 
+#include <algorithm>
 #include <cstring>
 #include <iterator>
-
-#include "codec/jpeg/bit_reader.h"
 
 namespace fastload::jpeg {
 namespace {
@@ -41,6 +40,40 @@ Status ScanReader::read(ByteSpan file, std::size_t data_offset, std::uint32_t mc
     std::memset(clean_.data() + scan.clean_bytes, 0, kReaderPaddingBytes);
     *data = {clean_.data(), scan.clean_bytes, {offsets, restart_count}};
     return Status::ok();
+}
+
+void SegmentWalk::begin(const ScanData& data, std::uint32_t mcu_count, std::uint32_t restart_interval,
+                        std::uint64_t file_offset) noexcept {
+    data_ = data;
+    file_offset_ = file_offset;
+    mcu_count_ = mcu_count;
+    mcus_left_ = mcu_count;
+    mcus_left_in_segment_ = 0;
+    restart_interval_ = restart_interval == 0 ? mcu_count : restart_interval;
+    next_segment_ = 0;
+    is_in_segment_ = false;
+    reader_ = BitReader(data.bytes);
+}
+
+Status SegmentWalk::irregular(const char* detail) const noexcept {
+    // Exact except for the stuffing, about one byte in 300.
+    return Status::irregular(detail, file_offset_ + reader_.position_bits(data_.bytes) / 8);
+}
+
+Status SegmentWalk::finish() const noexcept {
+    if (!is_in_segment_) return Status::ok();
+    const char* const fault = segment_end_fault(reader_.position_bits(data_.bytes),
+                                                data_.segment_end(next_segment_ - 1), mcus_left_in_segment_ == 0);
+    return fault == nullptr ? Status::ok() : irregular(fault);
+}
+
+void SegmentWalk::start_segment() noexcept {
+    reader_ = BitReader(data_.bytes + data_.segment_begin(next_segment_));
+    reader_.refill();
+    ++next_segment_;
+    is_in_segment_ = true;
+    std::memset(predictions_, 0, sizeof(predictions_));
+    mcus_left_in_segment_ = std::min(restart_interval_, mcus_left_);
 }
 
 }  // namespace fastload::jpeg
