@@ -96,7 +96,7 @@ class StepMaker {
         if (input_.choose(2) == 0) return;
         rule->scale = {number(), number()};
         rule->ratio = {number(), number()};
-        rule->log_ratio = {static_cast<float>(number()), static_cast<float>(number()), nullptr};
+        rule->log_ratio = {static_cast<float>(number()), static_cast<float>(number())};
     }
 
     std::vector<float> positions() {

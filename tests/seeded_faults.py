@@ -83,7 +83,7 @@ FAULTS = [
     ),
     Fault(
         "restart markers are read as data",
-        "csrc/codec/jpeg/entropy_baseline.cpp",
+        "csrc/codec/jpeg/scan_data.cpp",
         "restart_interval == 0 ? mcu_count : restart_interval",
         "restart_interval == 0 ? mcu_count : mcu_count",
         "tests/oracle",

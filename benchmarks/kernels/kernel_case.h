@@ -27,7 +27,7 @@ struct KernelCase {
 using KernelCases = std::vector<KernelCase>;
 
 // Adds the cases of one group of kernels, in order.
-void add_unstuff_cases(KernelCases* cases);
+void add_find_marker_cases(KernelCases* cases);
 void add_block_cases(KernelCases* cases);        // inverse DCT
 void add_coefficient_cases(KernelCases* cases);  // packed blocks
 void add_strip_cases(KernelCases* cases);        // upsampling and colour

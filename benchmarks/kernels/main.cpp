@@ -76,7 +76,7 @@ int main(int argc, char** argv) {
         return 2;
     }
     KernelCases cases;
-    add_unstuff_cases(&cases);
+    add_find_marker_cases(&cases);
     add_block_cases(&cases);
     add_coefficient_cases(&cases);
     add_strip_cases(&cases);

@@ -66,6 +66,10 @@ struct PlanarImageView {
     std::size_t row_stride_bytes = 0;
     std::int32_t width = 0;
     std::int32_t height = 0;
+
+    std::uint8_t* row(int plane, std::int32_t y) const noexcept {
+        return planes[plane] + static_cast<std::size_t>(y) * row_stride_bytes;
+    }
 };
 
 // Interleaved R, G, B bytes as Pillow's tobytes() gives them: pixel (x, y) is at y * row_stride_bytes + 3 * x.

@@ -9,6 +9,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/content_hash.h"
@@ -25,25 +26,28 @@ namespace {
 
 using Rectangle = std::array<std::int32_t, 4>;  // left, top, width, height
 
-const char* status_name(StatusCode code) {
-    switch (code) {
-        case StatusCode::kOk:
-            return "ok";
-        case StatusCode::kUnsupported:
-            return "unsupported";
-        case StatusCode::kIrregular:
-            return "irregular";
-        case StatusCode::kLimitExceeded:
-            return "limit_exceeded";
-        case StatusCode::kOutOfMemory:
-            return "out_of_memory";
-        default:
-            return "unexpected";
-    }
+Region region_of(const Rectangle& rectangle, ImageSize image) {
+    const auto [left, top, width, height] = rectangle;
+    const Region region = {left, top, width, height};
+    if (region.lies_inside(image.width, image.height)) return region;
+    throw py::value_error("region does not lie inside the image");
 }
 
-// Copies the pixels: [height, width, 3].
-py::array_t<std::uint8_t> array_of(const StripImageView& view) {
+const char* name_of(StatusCode code) {
+    constexpr std::pair<StatusCode, const char*> kNames[] = {{StatusCode::kOk, "ok"},
+                                                             {StatusCode::kUnsupported, "unsupported"},
+                                                             {StatusCode::kIrregular, "irregular"},
+                                                             {StatusCode::kLimitExceeded, "limit_exceeded"},
+                                                             {StatusCode::kOutOfMemory, "out_of_memory"}};
+    for (const auto& [named, name] : kNames) {
+        if (named == code) return name;
+    }
+    return "unexpected";
+}
+
+// Copies the pixels: [height, width, 3], None after a failure.
+py::object array_of(const Status& status, const StripImageView& view) {
+    if (!status.is_ok()) return py::none();
     py::array_t<std::uint8_t> pixels(std::vector<py::ssize_t>{view.height, view.width, 3});
     ConvertJob job;
     job.width = view.width;
@@ -78,22 +82,16 @@ py::tuple decode_jpeg(const py::bytes& data, const std::optional<Rectangle>& reg
             throw py::value_error("the record does not belong to this scan");
     }
     if (status.is_ok()) {
-        Region wanted = {0, 0, info.size.width, info.size.height};
-        if (region) wanted = {(*region)[0], (*region)[1], (*region)[2], (*region)[3]};
-        if (!wanted.lies_inside(info.size.width, info.size.height)) {
-            throw py::value_error("region does not lie inside the image");
-        }
-        status = decoder->decode(wanted, has_index ? &index : nullptr, &view);
+        const Rectangle whole = {0, 0, info.size.width, info.size.height};
+        status = decoder->decode(region_of(region.value_or(whole), info.size), has_index ? &index : nullptr, &view);
     }
-    py::object pixels = py::none();
-    if (status.is_ok()) pixels = array_of(view);
     py::object known = py::none();
     if (has_index) {
         std::vector<std::uint8_t> packed(std::size_t{1} << 20);
         const std::size_t size = index.pack({packed.data(), packed.size()});
         known = bytes_of({packed.data(), size});
     }
-    return py::make_tuple(pixels, status_name(status.code), status.detail, status.byte_offset, known,
+    return py::make_tuple(array_of(status, view), name_of(status.code), status.detail, status.byte_offset, known,
                           decoder->was_index_wrong());
 }
 
@@ -106,10 +104,8 @@ py::tuple record_coefficients(const py::bytes& data, const py::bytes& key, std::
     Status status = decoder->read_header(span_of(data), &info);
     if (status.is_ok()) status = decoder->read_coefficients(&writer);
     py::object record = py::none();
-    if (status.is_ok()) {
-        record = bytes_of(writer.finish(*hash_key_of(key), salt, {}));
-    }
-    return py::make_tuple(record, status_name(status.code), status.detail);
+    if (status.is_ok()) record = bytes_of(writer.finish(*hash_key_of(key), salt, {}));
+    return py::make_tuple(record, name_of(status.code), status.detail);
 }
 
 // Decodes a region from a record.
@@ -120,17 +116,13 @@ py::tuple decode_coefficients(const py::bytes& record, const Rectangle& region, 
     const auto reader = std::make_unique<jpeg::RecordReader>();
     jpeg::MemoryBytes bytes(span_of(record));
     Status status = reader->open(&bytes, *secret, salt, DecodeLimits{});
-    const Region wanted = {region[0], region[1], region[2], region[3]};
-    if (status.is_ok()) {
-        const ImageSize size = reader->frame().size;
-        if (!wanted.lies_inside(size.width, size.height)) throw py::value_error("region does not lie inside the image");
-        status = reader->read_rows(&bytes, *secret, wanted);
-    }
     StripImageView view;
-    if (status.is_ok()) status = decoder->decode_record(*reader, wanted, &view);
-    py::object pixels = py::none();
-    if (status.is_ok()) pixels = array_of(view);
-    return py::make_tuple(pixels, status_name(status.code), status.detail);
+    if (status.is_ok()) {
+        const Region wanted = region_of(region, reader->frame().size);
+        status = reader->read_rows(&bytes, *secret, wanted);
+        if (status.is_ok()) status = decoder->decode_record(*reader, wanted, &view);
+    }
+    return py::make_tuple(array_of(status, view), name_of(status.code), status.detail);
 }
 
 }  // namespace

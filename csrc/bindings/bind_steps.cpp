@@ -10,7 +10,6 @@
 #include <new>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -91,24 +90,6 @@ class type_caster<std::vector<std::byte>> {
 
     static handle cast(const std::vector<std::byte>& elements, return_value_policy, handle) {
         return bytes(reinterpret_cast<const char*>(elements.data()), elements.size()).release();
-    }
-};
-
-// (low, high)
-template <>
-class type_caster<fastload::LogRange> {
-  public:
-    PYBIND11_TYPE_CASTER(fastload::LogRange, const_name("tuple[float, float]"));
-
-    bool load(handle source, bool convert) {
-        make_caster<std::pair<float, float>> bounds;
-        if (!bounds.load(source, convert)) return false;
-        std::tie(value.from, value.to) = cast_op<std::pair<float, float>>(bounds);
-        return true;
-    }
-
-    static handle cast(const fastload::LogRange& range, return_value_policy, handle) {
-        return pybind11::make_tuple(range.from, range.to).release();
     }
 };
 
@@ -305,19 +286,9 @@ std::optional<Sides> sides_after(const Step& step, const std::optional<Sides>& b
     return after ? std::optional<Sides>({after->height, after->width}) : std::nullopt;
 }
 
-class FindInPython final : public FindTorchExp {
-  public:
-    explicit FindInPython(const py::function& find) : find_(find) {}
-    std::shared_ptr<const TorchExp> operator()(float from, float to) const override {
-        return find_(from, to).cast<std::shared_ptr<TorchExp>>();
-    }
-
-  private:
-    const py::function& find_;
-};
-
 std::shared_ptr<Step> complete(const std::shared_ptr<Step>& step, const py::function& find) {
-    std::shared_ptr<Step> completed = step->with_torch_exp(FindInPython(find));
+    std::shared_ptr<Step> completed = step->with_torch_exp(
+        [&find](float from, float to) { return find(from, to).cast<std::shared_ptr<TorchExp>>(); });
     return completed == nullptr ? step : completed;
 }
 

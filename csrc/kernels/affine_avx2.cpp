@@ -13,13 +13,11 @@ FASTLOAD_BEGIN_TARGET(FASTLOAD_AVX2_FEATURES)
 namespace fastload {
 namespace {
 
-// Functions are nothrow, not noexcept: for noexcept GCC leaves a weak symbol of its unwinder here, which
-// Note [target regions] forbids.
 constexpr std::int32_t kLanes = 4;
 // One gather reads a pixel and the three to its right.
 constexpr std::int32_t kGathered = 4;
 
-__attribute__((always_inline, nothrow)) inline __m256d tap_of(__m128i gathered, int tap) {
+__attribute__((always_inline)) inline __m256d tap_of(__m128i gathered, int tap) noexcept {
     const __m128i pixels = _mm_and_si128(_mm_srli_epi32(gathered, 8 * tap), _mm_set1_epi32(255));
     return _mm256_cvtepi32_pd(pixels);
 }
@@ -28,7 +26,7 @@ struct Bilinear {
     static constexpr std::int32_t kTaps = 2;
     static constexpr AffineFunction* kScalar = affine_bilinear_scalar;
 
-    __attribute__((always_inline, nothrow)) static inline __m256d blend(const __m256d* v, __m256d part) {
+    __attribute__((always_inline)) static inline __m256d blend(const __m256d* v, __m256d part) noexcept {
         return _mm256_add_pd(v[0], _mm256_mul_pd(_mm256_sub_pd(v[1], v[0]), part));
     }
 };
@@ -37,7 +35,7 @@ struct Bicubic {
     static constexpr std::int32_t kTaps = 4;
     static constexpr AffineFunction* kScalar = affine_bicubic_scalar;
 
-    __attribute__((always_inline, nothrow)) static inline __m256d blend(const __m256d* v, __m256d part) {
+    __attribute__((always_inline)) static inline __m256d blend(const __m256d* v, __m256d part) noexcept {
         const __m256d p2 = _mm256_sub_pd(v[2], v[0]);
         const __m256d twice = _mm256_mul_pd(_mm256_set1_pd(2.0), _mm256_sub_pd(v[0], v[1]));
         const __m256d p3 = _mm256_sub_pd(_mm256_add_pd(twice, v[2]), v[3]);
@@ -55,8 +53,8 @@ struct Positions {
 };
 
 template <typename Filter>
-__attribute__((always_inline, nothrow)) inline Positions positions_of(const double* row, __m256d center_x,
-                                                                      double center_y) {
+__attribute__((always_inline)) inline Positions positions_of(const double* row, __m256d center_x,
+                                                             double center_y) noexcept {
     // Values that do not fit into the integers become the smallest of them.
     const __m256d in_columns = _mm256_mul_pd(_mm256_set1_pd(row[0]), center_x);
     const __m256d position =
@@ -68,7 +66,7 @@ __attribute__((always_inline, nothrow)) inline Positions positions_of(const doub
 }
 
 // True if all `count` pixels from `first` on are inside of an axis.
-__attribute__((always_inline, nothrow)) inline bool are_inside(__m128i first, std::int32_t count, std::int32_t limit) {
+__attribute__((always_inline)) inline bool are_inside(__m128i first, std::int32_t count, std::int32_t limit) noexcept {
     const __m128i is_behind_start = _mm_cmpgt_epi32(first, _mm_set1_epi32(-1));
     const __m128i is_before_end = _mm_cmplt_epi32(first, _mm_set1_epi32(limit - count + 1));
     return _mm_movemask_epi8(_mm_and_si128(is_behind_start, is_before_end)) == 0xFFFF;
@@ -76,8 +74,8 @@ __attribute__((always_inline, nothrow)) inline bool are_inside(__m128i first, st
 
 // Pixels of one plane as bytes. `places` are the positions of the first pixel read for each.
 template <typename Filter>
-__attribute__((always_inline, nothrow)) inline std::int32_t sample(const std::uint8_t* plane, std::size_t stride,
-                                                                   __m128i places, __m256d x_part, __m256d y_part) {
+__attribute__((always_inline)) inline std::int32_t sample(const std::uint8_t* plane, std::size_t stride, __m128i places,
+                                                          __m256d x_part, __m256d y_part) noexcept {
     __m256d in_rows[Filter::kTaps];
     for (std::int32_t row = 0; row < Filter::kTaps; ++row) {
         const auto* pixels = reinterpret_cast<const int*>(plane + stride * static_cast<std::size_t>(row));
@@ -93,7 +91,7 @@ __attribute__((always_inline, nothrow)) inline std::int32_t sample(const std::ui
 }
 
 template <typename Filter>
-__attribute__((nothrow)) void transform(const AffineRun& run) {
+void transform(const AffineRun& run) noexcept {
     const PlanarImageView& source = run.source;
     const std::size_t stride = source.row_stride_bytes;
     // Positions are 32-bit integers.

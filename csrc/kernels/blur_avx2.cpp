@@ -10,8 +10,6 @@ FASTLOAD_BEGIN_TARGET(FASTLOAD_AVX2_FEATURES)
 namespace fastload {
 namespace {
 
-// Functions are nothrow, not noexcept: for noexcept GCC leaves a weak symbol of its unwinder here, which
-// Note [target regions] forbids.
 constexpr int kLanes = 8;
 constexpr int kBlockRows = 4;
 constexpr int kMaxVectors = 3;  // 12 sums, 3 vectors of pixels and a weight: 16 registers
@@ -19,8 +17,8 @@ constexpr int kMaxVectors = 3;  // 12 sums, 3 vectors of pixels and a weight: 16
 // Adds one row of pixels to the sums of rows [kFirst, kLast) of a block. Rows of the block share the loads: row r of
 // the pixels meets row r - o of the weights for row o of the block, so each sum still sees the rows in order.
 template <int kVectors, int kRows, int kFirst, int kLast>
-__attribute__((always_inline, nothrow)) inline void add_pixels(const float* pixels, const float* weights,
-                                                               int kernel_width, __m256 (&sums)[kRows][kVectors]) {
+__attribute__((always_inline)) inline void add_pixels(const float* pixels, const float* weights, int kernel_width,
+                                                      __m256 (&sums)[kRows][kVectors]) noexcept {
     for (int j = 0; j < kernel_width; ++j) {
         __m256 columns[kVectors];
         for (int v = 0; v < kVectors; ++v) columns[v] = _mm256_loadu_ps(pixels + j + v * kLanes);
@@ -32,8 +30,7 @@ __attribute__((always_inline, nothrow)) inline void add_pixels(const float* pixe
 }
 
 template <int kVectors, int kRows>
-[[gnu::nothrow]] inline void store_unrounded(const __m256 (&sums)[kRows][kVectors], float* destination,
-                                             std::size_t stride) {
+inline void store_unrounded(const __m256 (&sums)[kRows][kVectors], float* destination, std::size_t stride) noexcept {
     for (int o = 0; o < kRows; ++o) {
         for (int v = 0; v < kVectors; ++v) {
             _mm256_storeu_ps(destination + static_cast<std::size_t>(o) * stride + v * kLanes, sums[o][v]);
@@ -42,8 +39,8 @@ template <int kVectors, int kRows>
 }
 
 template <int kVectors, int kRows>
-[[gnu::nothrow]] inline void store_rounded(const __m256 (&sums)[kRows][kVectors], std::uint8_t* destination,
-                                           std::size_t stride) {
+inline void store_rounded(const __m256 (&sums)[kRows][kVectors], std::uint8_t* destination,
+                          std::size_t stride) noexcept {
     for (int o = 0; o < kRows; ++o) {
         for (int v = 0; v < kVectors; ++v) {
             const __m256i rounded = _mm256_cvtps_epi32(sums[o][v]);
@@ -58,8 +55,8 @@ template <int kVectors, int kRows>
 
 // Stores a block whose first pixel is (x, y).
 template <int kVectors, int kRows>
-[[gnu::nothrow]] inline void store_sums(const __m256 (&sums)[kRows][kVectors], const BlurJob& job, std::size_t x,
-                                        std::size_t y) {
+inline void store_sums(const __m256 (&sums)[kRows][kVectors], const BlurJob& job, std::size_t x,
+                       std::size_t y) noexcept {
     if (job.sums != nullptr) {
         store_unrounded(sums, job.sums + y * job.sums_stride + x, job.sums_stride);
     } else {
@@ -69,7 +66,7 @@ template <int kVectors, int kRows>
 
 // Four rows of the result, for kernels of three rows or more.
 template <int kVectors>
-[[gnu::nothrow]] void blur_rows(const BlurJob& job, std::size_t x, std::size_t y) {
+void blur_rows(const BlurJob& job, std::size_t x, std::size_t y) noexcept {
     __m256 sums[kBlockRows][kVectors];
     for (int o = 0; o < kBlockRows; ++o) {
         for (int v = 0; v < kVectors; ++v) sums[o][v] = _mm256_setzero_ps();
@@ -92,7 +89,7 @@ template <int kVectors>
 
 // One row of the result.
 template <int kVectors>
-[[gnu::nothrow]] void blur_row(const BlurJob& job, std::size_t x, std::size_t y) {
+void blur_row(const BlurJob& job, std::size_t x, std::size_t y) noexcept {
     __m256 sums[1][kVectors];
     const float* padded = job.padded + y * job.padded_stride + x;
     for (int v = 0; v < kVectors; ++v) sums[0][v] = _mm256_setzero_ps();
@@ -107,7 +104,7 @@ template <int kVectors>
 
 // All rows of kVectors * kLanes columns from `x` on.
 template <int kVectors>
-[[gnu::nothrow]] void blur_columns(const BlurJob& job, std::size_t x) {
+void blur_columns(const BlurJob& job, std::size_t x) noexcept {
     const int block_rows = job.kernel_height < 3 || job.height < kBlockRows ? 1 : kBlockRows;
     for (int y = 0; y < job.height; y += block_rows) {
         // The last block of rows overlaps the one before it.
@@ -117,7 +114,7 @@ template <int kVectors>
 }
 
 // The same for 1..kMaxVectors vectors.
-[[gnu::nothrow]] void blur_vectors(const BlurJob& job, int num_vectors, std::size_t x) {
+void blur_vectors(const BlurJob& job, int num_vectors, std::size_t x) noexcept {
     if (num_vectors == 1) return blur_columns<1>(job, x);
     if (num_vectors == 2) return blur_columns<2>(job, x);
     blur_columns<kMaxVectors>(job, x);

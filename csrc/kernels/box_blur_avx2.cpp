@@ -10,24 +10,22 @@ FASTLOAD_BEGIN_TARGET(FASTLOAD_AVX2_FEATURES)
 namespace fastload {
 namespace {
 
-// Functions are nothrow, not noexcept: for noexcept GCC leaves a weak symbol of its unwinder here, which
-// Note [target regions] forbids.
 constexpr int kLanes = 8;
 constexpr int kVectors = 4;  // of sums that stay in registers
 constexpr int kLinesAtOnce = kVectors * kLanes;
 
-__attribute__((always_inline, nothrow)) inline const std::uint8_t* pixels_at(const std::uint8_t* lines, std::int32_t i,
-                                                                             std::int32_t length) {
+__attribute__((always_inline)) inline const std::uint8_t* pixels_at(const std::uint8_t* lines, std::int32_t i,
+                                                                    std::int32_t length) noexcept {
     const std::int32_t inside = i < 0 ? 0 : i < length ? i : length - 1;
     return lines + kBoxBlurLines * static_cast<std::size_t>(inside);
 }
 
-__attribute__((always_inline, nothrow)) inline __m256i widen(const std::uint8_t* bytes) {
+__attribute__((always_inline)) inline __m256i widen(const std::uint8_t* bytes) noexcept {
     return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(bytes)));
 }
 
-__attribute__((always_inline, nothrow)) inline void add_pixels(const std::uint8_t* pixels, std::int32_t times,
-                                                               __m256i* sums) {
+__attribute__((always_inline)) inline void add_pixels(const std::uint8_t* pixels, std::int32_t times,
+                                                      __m256i* sums) noexcept {
     const __m256i factor = _mm256_set1_epi32(times);
     for (int v = 0; v < kVectors; ++v) {
         sums[v] = _mm256_add_epi32(sums[v], _mm256_mullo_epi32(widen(pixels + v * kLanes), factor));
@@ -35,7 +33,7 @@ __attribute__((always_inline, nothrow)) inline void add_pixels(const std::uint8_
 }
 
 // Four vectors of means as bytes.
-__attribute__((always_inline, nothrow)) inline __m256i narrow(const __m256i* means) {
+__attribute__((always_inline)) inline __m256i narrow(const __m256i* means) noexcept {
     const __m256i front = _mm256_packus_epi32(means[0], means[1]);
     const __m256i back = _mm256_packus_epi32(means[2], means[3]);
     // Packs work in halves of 128 bits: 4 bytes of each vector are in the lower half, and 4 in the upper one.
@@ -43,8 +41,7 @@ __attribute__((always_inline, nothrow)) inline __m256i narrow(const __m256i* mea
     return _mm256_permutevar8x32_epi32(_mm256_packus_epi16(front, back), order);
 }
 
-__attribute__((nothrow)) void blur_lines(const BoxWeights& box, const std::uint8_t* from, std::int32_t length,
-                                         std::uint8_t* to) {
+void blur_lines(const BoxWeights& box, const std::uint8_t* from, std::int32_t length, std::uint8_t* to) noexcept {
     __m256i sums[kVectors] = {};
     // The window before the first pixel.
     const std::int32_t inside = box.reach < length ? box.reach : length;

@@ -383,11 +383,7 @@ inline std::uint8_t* pack_block(const std::int16_t* coefficients, std::uint8_t* 
     return pack_high_group(bytes01, pack_to_bytes(quarters[2], quarters[3]), mask, kind.high_width, packed);
 }
 
-FASTLOAD_END_TARGET
-
 }  // namespace
-
-FASTLOAD_BEGIN_TARGET(FASTLOAD_AVX2_FEATURES)
 
 std::uint8_t* pack_blocks_avx2(const std::int16_t* coefficients, std::size_t count, std::uint8_t* packed) noexcept {
     for (; count != 0; --count, coefficients += 64) {
@@ -430,8 +426,8 @@ const std::uint8_t* reconstruct_blocks_avx2(const std::uint8_t* packed, const st
     return packed;
 }
 
-FASTLOAD_END_TARGET
-
 }  // namespace fastload
+
+FASTLOAD_END_TARGET
 
 #endif

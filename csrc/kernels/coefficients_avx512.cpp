@@ -199,11 +199,7 @@ inline std::uint8_t* pack_block(const std::int16_t* coefficients, std::uint8_t* 
     return mask == 0 ? packed : pack_values(words, mask, kPackedClasses.of[index], packed);
 }
 
-FASTLOAD_END_TARGET
-
 }  // namespace
-
-FASTLOAD_BEGIN_TARGET(FASTLOAD_AVX512_FEATURES)
 
 std::uint8_t* pack_blocks_avx512(const std::int16_t* coefficients, std::size_t count, std::uint8_t* packed) noexcept {
     for (; count != 0; --count, coefficients += 64) {
@@ -230,8 +226,8 @@ const std::uint8_t* reconstruct_blocks_avx512(const std::uint8_t* packed, const 
     return packed;
 }
 
-FASTLOAD_END_TARGET
-
 }  // namespace fastload
+
+FASTLOAD_END_TARGET
 
 #endif

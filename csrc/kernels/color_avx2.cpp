@@ -13,10 +13,10 @@
 
 #include "kernels/color.h"
 
+FASTLOAD_BEGIN_TARGET(FASTLOAD_AVX2_FEATURES)
+
 namespace fastload {
 namespace {
-
-FASTLOAD_BEGIN_TARGET(FASTLOAD_AVX2_FEATURES)
 
 struct Pixels {
     __m256i first;
@@ -77,11 +77,7 @@ inline void store_some(std::uint8_t* bytes, __m256i mask, __m256i value) {
     _mm256_maskstore_epi64(reinterpret_cast<long long*>(bytes), mask, value);
 }
 
-FASTLOAD_END_TARGET
-
 }  // namespace
-
-FASTLOAD_BEGIN_TARGET(FASTLOAD_AVX2_FEATURES)
 
 void ycc_to_rgb_avx2(std::uint8_t* y_to_r, std::uint8_t* cb_to_g, std::uint8_t* cr_to_b, std::size_t count) noexcept {
     std::size_t i = 0;
@@ -101,8 +97,8 @@ void ycc_to_rgb_avx2(std::uint8_t* y_to_r, std::uint8_t* cb_to_g, std::uint8_t* 
     store_some(cr_to_b + i, mask, pixels.third);
 }
 
-FASTLOAD_END_TARGET
-
 }  // namespace fastload
+
+FASTLOAD_END_TARGET
 
 #endif

@@ -117,7 +117,7 @@ class Arranger {
 class InterleavedNormalizer {
   public:
     explicit InterleavedNormalizer(const Normalization* formulas) noexcept {
-        for (int i = 0; i < 3 * static_cast<int>(kFloats); ++i) {
+        for (std::size_t i = 0; i < kBlockFloats; ++i) {
             const Normalization& formula = formulas[i % 3];
             mean_[i] = formula.mean;
             inverse_std_[i] = formula.inverse_std;
@@ -125,34 +125,30 @@ class InterleavedNormalizer {
         }
     }
 
+    // Reads whole blocks; any bytes may follow the last value.
     void write(const std::uint8_t* values, std::size_t count, float* output) const noexcept {
         const NormalizationVectors constants[3] = {load(0), load(1), load(2)};
         std::size_t i = 0;
-        for (; i + 3 * kFloats <= count; i += 3 * kFloats) {
-            for (std::size_t v = 0; v < 3; ++v) {
-                _mm256_storeu_ps(output + i + kFloats * v, normalize_eight(values + i + kFloats * v, constants[v]));
-            }
-        }
-        std::size_t v = 0;
-        for (; i + kFloats <= count; i += kFloats, ++v) {
-            _mm256_storeu_ps(output + i, normalize_eight(values + i, load(v)));
-        }
-        if (i < count) write_last(values + i, count - i, load(v), output + i);
+        for (; i + kBlockFloats <= count; i += kBlockFloats) write_block(values + i, constants, output + i);
+        if (i == count) return;
+        float elements[kBlockFloats];
+        write_block(values + i, constants, elements);
+        std::memcpy(output + i, elements, (count - i) * sizeof(float));
     }
 
   private:
+    static constexpr std::size_t kBlockFloats = 3 * kFloats;
+
     NormalizationVectors load(std::size_t v) const noexcept {
         return {_mm256_load_ps(mean_ + kFloats * v), _mm256_load_ps(inverse_std_ + kFloats * v),
                 _mm256_load_ps(inverse_std_rest_ + kFloats * v)};
     }
 
-    static void write_last(const std::uint8_t* values, std::size_t count, const NormalizationVectors& constants,
-                           float* output) noexcept {
-        std::uint8_t eight[kFloats] = {};
-        std::memcpy(eight, values, count);
-        alignas(32) float elements[kFloats];
-        _mm256_store_ps(elements, normalize_eight(eight, constants));
-        std::memcpy(output, elements, count * sizeof(float));
+    static void write_block(const std::uint8_t* values, const NormalizationVectors (&constants)[3],
+                            float* output) noexcept {
+        for (std::size_t v = 0; v < 3; ++v) {
+            _mm256_storeu_ps(output + kFloats * v, normalize_eight(values + kFloats * v, constants[v]));
+        }
     }
 
     static __m256 normalize_eight(const std::uint8_t* values, const NormalizationVectors& constants) noexcept {
@@ -163,26 +159,9 @@ class InterleavedNormalizer {
         return normalize(_mm256_shuffle_epi8(_mm256_set1_epi64x(eight), repeat), constants);
     }
 
-    alignas(32) float mean_[3 * kFloats];
-    alignas(32) float inverse_std_[3 * kFloats];
-    alignas(32) float inverse_std_rest_[3 * kFloats];
-};
-
-// The positions of runs of pixels in the result, counted in elements.
-struct Layout {
-    std::size_t width;
-    std::size_t plane;
-    bool is_channels_last;
-
-    explicit Layout(const ConvertJob& job) noexcept
-        : width(static_cast<std::size_t>(job.width)),
-          plane(width * static_cast<std::size_t>(job.height)),
-          is_channels_last(job.is_channels_last) {}
-
-    std::size_t element(int channel, std::size_t x, std::size_t y) const noexcept {
-        const std::size_t pixel = y * width + x;
-        return is_channels_last ? 3 * pixel : static_cast<std::size_t>(channel) * plane + pixel;
-    }
+    alignas(32) float mean_[kBlockFloats];
+    alignas(32) float inverse_std_[kBlockFloats];
+    alignas(32) float inverse_std_rest_[kBlockFloats];
 };
 
 class ByteWriter {
@@ -201,7 +180,7 @@ class ByteWriter {
 
   private:
     Arranger arranger_;
-    Layout layout_;
+    ElementLayout layout_;
     std::uint8_t* destination_;
 };
 
@@ -230,7 +209,7 @@ class FloatPixelWriter {
     static constexpr std::size_t kPiece = 256;  // pixels that are arranged at a time before they become elements
 
     Arranger arranger_;
-    Layout layout_;
+    ElementLayout layout_;
     InterleavedNormalizer normalizer_;
     float* destination_;
 };

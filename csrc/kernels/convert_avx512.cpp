@@ -110,8 +110,7 @@ class Writer {
   public:
     Writer(const Elements& elements, const ConvertJob& job, void* destination) noexcept
         : elements_(elements),
-          width_(static_cast<std::size_t>(job.width)),
-          plane_(width_ * static_cast<std::size_t>(job.height)),
+          layout_(job),
           is_mirrored_(job.is_mirrored),
           destination_(static_cast<std::uint8_t*>(destination)) {
         constexpr int kLaneElements = 16 / kBytes;
@@ -123,15 +122,16 @@ class Writer {
 
     void write_run(const std::uint8_t* const pixels[3], std::size_t count, std::size_t x,
                    std::size_t y) const noexcept {
-        const std::size_t pixel = y * width_ + x;
         if constexpr (kIsChannelsLast) {
-            std::uint8_t* output = destination_ + 3 * kBytes * pixel;
+            std::uint8_t* output = destination_ + kBytes * layout_.element(0, x, y);
             for (std::size_t i = 0; i < count; i += kPixels) {
                 write_pixels(pixels, i, count, output + 3 * kBytes * i);
             }
         } else {
+            const std::size_t pixel = layout_.element(0, x, y);
             for (int channel = 0; channel < 3; ++channel) {
-                std::uint8_t* output = destination_ + kBytes * (static_cast<std::size_t>(channel) * plane_ + pixel);
+                std::uint8_t* output =
+                    destination_ + kBytes * (static_cast<std::size_t>(channel) * layout_.plane + pixel);
                 write_channel(channel, pixels[channel], count, output);
             }
         }
@@ -186,8 +186,7 @@ class Writer {
     }
 
     const Elements& elements_;
-    std::size_t width_;
-    std::size_t plane_;
+    ElementLayout layout_;
     bool is_mirrored_;
     std::uint8_t* destination_;
     alignas(64) std::uint8_t order_[64];

@@ -28,8 +28,7 @@ class Writer {
 
     Writer(Convert convert, const ConvertJob& job, void* destination) noexcept
         : convert_(convert),
-          width_(static_cast<std::size_t>(job.width)),
-          plane_(static_cast<std::size_t>(job.width) * static_cast<std::size_t>(job.height)),
+          layout_(job),
           is_mirrored_(job.is_mirrored),
           destination_(static_cast<Element*>(destination)) {}
 
@@ -44,11 +43,10 @@ class Writer {
     }
 
     void pad_run(std::size_t count, std::size_t x, std::size_t y) const noexcept {
-        Element* output = element(0, x, y);
         for (int channel = 0; channel < 3; ++channel) {
+            Element* output = destination_ + layout_.element(channel, x, y);
             const Element value = convert_(channel, 0);
             for (std::size_t i = 0; i < count; ++i) output[i * kStep] = value;
-            output += kIsChannelsLast ? 1 : plane_;
         }
     }
 
@@ -56,17 +54,11 @@ class Writer {
     static constexpr std::size_t kStep = kIsChannelsLast ? 3 : 1;
     static constexpr bool kIsPlainCopy = std::is_same_v<Convert, SameByte> && !kIsChannelsLast;
 
-    Element* element(int channel, std::size_t x, std::size_t y) const noexcept {
-        const std::size_t pixel = y * width_ + x;
-        const auto c = static_cast<std::size_t>(channel);
-        return destination_ + (kIsChannelsLast ? 3 * pixel + c : c * plane_ + pixel);
-    }
-
     template <bool kIsMirrored>
     void write_run(const std::uint8_t* const pixels[3], std::size_t count, std::size_t x,
                    std::size_t y) const noexcept {
         for (int channel = 0; channel < 3; ++channel) {
-            Element* output = element(channel, x, y);
+            Element* output = destination_ + layout_.element(channel, x, y);
             const std::uint8_t* input = pixels[channel];
             std::size_t i = 0;
             // Lookups are bound by loads and stores, so this takes eight pixels with one load. The compiler vectorises
@@ -86,8 +78,7 @@ class Writer {
     }
 
     Convert convert_;
-    std::size_t width_;
-    std::size_t plane_;
+    ElementLayout layout_;
     bool is_mirrored_;
     Element* destination_;
 };

@@ -15,61 +15,19 @@ constexpr bool kHasFma = true;
 constexpr bool kHasFma = false;
 #endif
 
-constexpr KernelTable kScalarTable = {
-    "scalar",
-    false,
-    kHasFma,
-    block_sums_scalar,
-    unstuff_scalar,
-    find_marker_scalar,
-    inverse_dct_scalar,
-    pack_blocks_scalar,
-    skip_blocks_scalar,
-    reconstruct_blocks_scalar,
-    upsample_h2v1_scalar,
-    upsample_h1v2_scalar,
-    upsample_h2v2_scalar,
-    ycc_to_rgb_scalar,
-    resize_scratch_bytes_scalar,
-    resize_scalar,
-    resize_convert_scalar,
-    convert_rows_scalar,
-    convert_strips_scalar,
-    blur_scalar,
-    box_blur_scalar,
-    affine_bilinear_scalar,
-    affine_bicubic_scalar,
-    stream_copy_scalar,
-};
+// The kernels whose names end in `suffix`, in the order of a KernelTable.
+#define FASTLOAD_KERNELS(suffix)                                                                                    \
+    block_sums_##suffix, find_marker_##suffix, inverse_dct_##suffix, pack_blocks_##suffix, skip_blocks_##suffix,    \
+        reconstruct_blocks_##suffix, upsample_h2v1_##suffix, upsample_h1v2_##suffix, upsample_h2v2_##suffix,        \
+        ycc_to_rgb_##suffix, resize_scratch_bytes_##suffix, resize_##suffix, resize_convert_##suffix,               \
+        convert_rows_##suffix, convert_strips_##suffix, blur_##suffix, box_blur_##suffix, affine_bilinear_##suffix, \
+        affine_bicubic_##suffix, stream_copy_##suffix
+
+constexpr KernelTable kScalarTable = {"scalar", false, kHasFma, FASTLOAD_KERNELS(scalar)};
 
 #if FASTLOAD_HAS_X86_KERNELS
 
-constexpr KernelTable kAvx2Table = {
-    "avx2",
-    true,
-    true,
-    block_sums_avx2,
-    unstuff_avx2,
-    find_marker_avx2,
-    inverse_dct_avx2,
-    pack_blocks_avx2,
-    skip_blocks_avx2,
-    reconstruct_blocks_avx2,
-    upsample_h2v1_avx2,
-    upsample_h1v2_avx2,
-    upsample_h2v2_avx2,
-    ycc_to_rgb_avx2,
-    resize_scratch_bytes_avx2,
-    resize_avx2,
-    resize_convert_avx2,
-    convert_rows_avx2,
-    convert_strips_avx2,
-    blur_avx2,
-    box_blur_avx2,
-    affine_bilinear_avx2,
-    affine_bicubic_avx2,
-    stream_copy_avx2,
-};
+constexpr KernelTable kAvx2Table = {"avx2", true, true, FASTLOAD_KERNELS(avx2)};
 
 constexpr KernelTable make_avx512_table() {
     KernelTable table = kAvx2Table;

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/convert.h"
+#include "kernels/convert_frame.h"
 
 namespace fastload {
 
@@ -30,8 +31,7 @@ class FloatPlanes {
         : channels_{ChannelWriter(job.normalizations[0], job.is_mirrored),
                     ChannelWriter(job.normalizations[1], job.is_mirrored),
                     ChannelWriter(job.normalizations[2], job.is_mirrored)},
-          width_(static_cast<std::size_t>(job.width)),
-          plane_(width_ * static_cast<std::size_t>(job.height)),
+          layout_(job),
           destination_(static_cast<float*>(destination)) {}
 
     // Contract: see Writer in convert_frame.h.
@@ -44,14 +44,12 @@ class FloatPlanes {
     template <bool kIsStreamed>
     void write(int channel, const std::uint8_t* pixels, std::size_t count, std::size_t x,
                std::size_t y) const noexcept {
-        float* output = destination_ + static_cast<std::size_t>(channel) * plane_ + y * width_ + x;
-        channels_[channel].template write<kIsStreamed>(pixels, count, output);
+        channels_[channel].template write<kIsStreamed>(pixels, count, destination_ + layout_.element(channel, x, y));
     }
 
   private:
     ChannelWriter channels_[3];
-    std::size_t width_;
-    std::size_t plane_;
+    ElementLayout layout_;
     float* destination_;
 };
 

@@ -2,10 +2,10 @@
 
 #if FASTLOAD_HAS_X86_KERNELS
 
+FASTLOAD_BEGIN_TARGET(FASTLOAD_AVX2_FEATURES)
+
 namespace fastload {
 namespace {
-
-FASTLOAD_BEGIN_TARGET(FASTLOAD_AVX2_FEATURES)
 
 __attribute__((noinline, cold)) bool has_row0_only(const std::int16_t* coefficients) {
     for (int i = 0; i < 64; i += 16) {
@@ -14,11 +14,7 @@ __attribute__((noinline, cold)) bool has_row0_only(const std::int16_t* coefficie
     return true;
 }
 
-FASTLOAD_END_TARGET
-
 }  // namespace
-
-FASTLOAD_BEGIN_TARGET(FASTLOAD_AVX2_FEATURES)
 
 void inverse_dct_avx2(std::int16_t* coefficients, const std::uint16_t* quantization,
                       std::uint8_t* strip_block) noexcept {
@@ -33,8 +29,8 @@ void inverse_dct_avx2(std::int16_t* coefficients, const std::uint16_t* quantizat
     transform_to_strip(from_zigzag(products), strip_block);
 }
 
-FASTLOAD_END_TARGET
-
 }  // namespace fastload
+
+FASTLOAD_END_TARGET
 
 #endif

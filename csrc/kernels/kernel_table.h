@@ -23,7 +23,6 @@ struct KernelTable {
     bool has_bmi2;     // selects portable code elsewhere that is compiled a second time with these instructions
     bool has_fma;      // the fused multiply-add of `blur` is an instruction, not a function
     BlockSumsFunction block_sums;
-    UnstuffFunction* unstuff;
     FindMarkerFunction* find_marker;
     InverseDctFunction* inverse_dct;
     PackBlocksFunction* pack_blocks;

@@ -180,14 +180,6 @@ void filter_rows(const std::uint8_t* rows, std::size_t row_stride_bytes, const T
 struct Workspace : RowsWorkspace<Taps> {
     using RowsWorkspace::RowsWorkspace;
 
-    void filter_strips(const std::uint8_t* const* from, std::size_t width, const Rows& output) const noexcept {
-        filter_strip(*from, horizontal, width, output);
-    }
-
-    void filter_to_middle(const std::uint8_t* const* from, std::size_t index, std::size_t width) const noexcept {
-        filter_strip(*from, horizontal, width, middle_rows(index));
-    }
-
     void copy_to_middle(const std::uint8_t* from, std::size_t index, std::size_t width) const noexcept {
         strip_to_padded_rows(from, width, middle_row(kStripRows * index), middle_width);
     }

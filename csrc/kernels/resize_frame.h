@@ -164,7 +164,8 @@ struct StripRows {
     std::uint8_t* rows[kStripRows];
 };
 
-// The workspace of a kernel whose rows between the passes are plain ones.
+// The workspace of a kernel whose rows between the passes are plain ones. The kernel has filter_strip(strip, taps,
+// width, rows), the horizontal filter for a strip from its first column on.
 template <typename Taps>
 struct RowsWorkspace : SharedWorkspace<Taps, 1> {
     using Rows = StripRows;
@@ -180,12 +181,16 @@ struct RowsWorkspace : SharedWorkspace<Taps, 1> {
         if (runs_vertical_first(job)) eight_rows = scratch->take(kStripRows, this->middle_width);
     }
 
-    std::uint8_t* middle_row(std::size_t row) const noexcept { return middle + row * this->middle_width; }
-    Rows middle_rows(std::size_t strip) const noexcept {
-        Rows rows;
-        for (std::size_t r = 0; r < kStripRows; ++r) rows.rows[r] = middle_row(kStripRows * strip + r);
-        return rows;
+    void filter_strips(const std::uint8_t* const* from, std::size_t width, const Rows& output) const noexcept {
+        filter_strip(*from, this->horizontal, width, output);
     }
+    void filter_to_middle(const std::uint8_t* const* from, std::size_t index, std::size_t width) const noexcept {
+        Rows rows;
+        for (std::size_t r = 0; r < kStripRows; ++r) rows.rows[r] = middle_row(kStripRows * index + r);
+        filter_strip(*from, this->horizontal, width, rows);
+    }
+
+    std::uint8_t* middle_row(std::size_t row) const noexcept { return middle + row * this->middle_width; }
     // The first of the rows that the taps of output y weigh.
     const std::uint8_t* rows_of(std::size_t y, std::ptrdiff_t first_row) const noexcept {
         return middle_row(static_cast<std::size_t>(this->vertical.first[y] - first_row));
@@ -197,7 +202,7 @@ struct PlainRows {
     const PlanarImageView& destination;
 
     std::uint8_t* row(int plane, std::ptrdiff_t y) const noexcept {
-        return destination.planes[plane] + static_cast<std::size_t>(y) * destination.row_stride_bytes;
+        return destination.row(plane, static_cast<std::int32_t>(y));
     }
     void finish(int /*plane*/, std::ptrdiff_t /*begin*/, std::ptrdiff_t /*end*/) const noexcept {}
 };

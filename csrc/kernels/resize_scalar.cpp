@@ -82,14 +82,6 @@ struct Workspace : RowsWorkspace<Taps> {
     Workspace(ImageSize source, const ResizeJob& job, ScratchCutter* scratch) noexcept
         : RowsWorkspace(source, job, scratch), last_row(static_cast<std::size_t>(job.height) - 1) {}
 
-    void filter_strips(const std::uint8_t* const* from, std::size_t width, const Rows& output) const noexcept {
-        filter_strip(*from, horizontal, width, output);
-    }
-
-    void filter_to_middle(const std::uint8_t* const* from, std::size_t index, std::size_t width) const noexcept {
-        filter_strip(*from, horizontal, width, middle_rows(index));
-    }
-
     void copy_to_middle(const std::uint8_t* from, std::size_t index, std::size_t width) const noexcept {
         strip_to_rows(from, width, middle_row(kStripRows * index), middle_width);
     }

@@ -25,14 +25,9 @@ struct UnstuffedScan {
 
 // Copies the entropy-coded bytes at the start of `source` to `clean` without stuffing (FF 00 becomes FF) and without
 // RSTn markers. restart_offsets[i] receives the number of clean bytes before the i-th RSTn, which must be RST(i mod 8).
-// Stops at any of the ends in `ScanEnd`. `clean` has room for source.size() + kUnstuffSlackBytes bytes; the bytes after
-// clean_bytes are undefined afterwards. source.size() is below 2^32.
-using UnstuffFunction = UnstuffedScan(ByteSpan source, std::uint8_t* clean,
-                                      Span<std::uint32_t> restart_offsets) noexcept;
-
-constexpr std::size_t kUnstuffSlackBytes = 64;
-
-UnstuffFunction unstuff_scalar, unstuff_avx2;
+// Stops at any of the ends in `ScanEnd`. `clean` has room for source.size() bytes; the bytes after clean_bytes are
+// undefined afterwards. source.size() is below 2^32.
+UnstuffedScan unstuff(ByteSpan source, std::uint8_t* clean, Span<std::uint32_t> restart_offsets) noexcept;
 
 // Returns the position of the first FF that is followed by a byte other than 00: the start of a marker, RSTn included,
 // or a fill byte. Returns the number of bytes if there is none.

@@ -100,11 +100,7 @@ inline void mix_columns(const ColumnSums& left, const ColumnSums& right, std::ui
     store(lower, _mm256_unpackhi_epi64(even_columns, odd_columns));
 }
 
-FASTLOAD_END_TARGET
-
 }  // namespace
-
-FASTLOAD_BEGIN_TARGET(FASTLOAD_AVX2_FEATURES)
 
 // A remainder at the end is computed again together with the columns before it.
 
@@ -137,8 +133,8 @@ void upsample_h2v2_avx2(const StripNeighbours& strips, std::uint8_t* upper, std:
     mix_columns(sum_columns(strips, last - 8), sum_columns(strips, last + 8), upper + 2 * last, lower + 2 * last);
 }
 
-FASTLOAD_END_TARGET
-
 }  // namespace fastload
+
+FASTLOAD_END_TARGET
 
 #endif

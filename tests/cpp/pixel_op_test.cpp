@@ -172,13 +172,13 @@ TEST_CASE(nearest_positions_are_inside_or_none) {
     for (const std::int32_t limit : {1, 3, 100, 65535}) {
         for (const std::int32_t count : {1, 7, 65535}) {
             const double step = static_cast<double>(limit) / count;
-            find_nearest_positions(step * 0.5, step, limit, count, positions.data());
+            find_nearest_positions({0.0, step}, limit, count, positions.data());
             for (std::int32_t i = 0; i < count; ++i) {
                 CHECK(positions[static_cast<std::size_t>(i)] >= 0 && positions[static_cast<std::size_t>(i)] < limit);
             }
         }
     }
-    find_nearest_positions(-1.5, 1.0, 2, 5, positions.data());
+    find_nearest_positions({-2.0, 1.0}, 2, 5, positions.data());
     CHECK(std::equal(positions.begin(), positions.begin() + 5, std::begin({-1, -1, 0, 1, -1})));
 }
 

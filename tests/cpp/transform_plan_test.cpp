@@ -180,11 +180,11 @@ TEST_CASE(random_box_survives_absurd_ratios) {
     RandomBoxRule rule;
     rule.ratio[0] = 1e30;
     rule.ratio[1] = 1e38;
-    rule.log_ratio = {69.0776F, 87.4982F, nullptr};
+    rule.log_ratio = {69.0776F, 87.4982F};
     CounterDraws draws(1, 0, 0);
     CHECK_EQUAL(choose_random_box({100, 100}, rule, &draws).height, 0);
     rule.ratio[0] = rule.ratio[1] = 1e-300;
-    rule.log_ratio.from = rule.log_ratio.to = -std::numeric_limits<float>::infinity();
+    rule.log_ratio.first = rule.log_ratio.second = -std::numeric_limits<float>::infinity();
     CHECK_EQUAL(choose_random_box({100, 100}, rule, &draws).width, 0);
 }
 

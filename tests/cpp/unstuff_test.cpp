@@ -1,7 +1,7 @@
 
+#include "kernels/unstuff.h"
 #include "check.h"
 #include "jpeg_bytes.h"
-#include "kernel_variants.h"
 
 namespace fastload {
 namespace {
@@ -48,14 +48,13 @@ Expected unstuff_slowly(const Bytes& source, std::size_t restart_room) {
     return expected;
 }
 
-void check_unstuff(const KernelTable& kernels, const Bytes& source, std::size_t restart_room) {
+void check_unstuff(const Bytes& source, std::size_t restart_room) {
     const Expected expected = unstuff_slowly(source, restart_room);
     // Exact sizes, so that the address sanitizer detects a read or write after them.
     const std::vector<std::uint8_t> input(source);
-    std::vector<std::uint8_t> clean(source.size() + kUnstuffSlackBytes);
+    std::vector<std::uint8_t> clean(source.size());
     std::vector<std::uint32_t> offsets(restart_room);
-    const UnstuffedScan scan =
-        kernels.unstuff({input.data(), input.size()}, clean.data(), {offsets.data(), offsets.size()});
+    const UnstuffedScan scan = unstuff({input.data(), input.size()}, clean.data(), {offsets.data(), offsets.size()});
     CHECK_EQUAL(scan.clean_bytes, expected.clean.size());
     CHECK_EQUAL(scan.source_bytes, expected.source_bytes);
     CHECK_EQUAL(static_cast<int>(scan.end), static_cast<int>(expected.end));
@@ -63,10 +62,6 @@ void check_unstuff(const KernelTable& kernels, const Bytes& source, std::size_t 
     CHECK(std::equal(expected.clean.begin(), expected.clean.end(), clean.begin()));
     offsets.resize(scan.restart_count);
     CHECK(offsets == expected.restarts);
-}
-
-void check_unstuff(const Bytes& source, std::size_t restart_room) {
-    for_each_kernel_table([&](const KernelTable& kernels) { check_unstuff(kernels, source, restart_room); });
 }
 
 }  // namespace

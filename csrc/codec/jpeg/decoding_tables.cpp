@@ -35,28 +35,23 @@ template class CachedTable<BandTable>;
 
 Status DecodingTables::match(const Frame& frame, const Scan& scan, const Tables& tables) noexcept {
     if (!scan.is_dc()) return match_band(scan, tables);
-    if (scan.is_refinement()) return Status::ok();
-    if (const Status status = match_sequential(scan, tables); !status.is_ok()) return status;
-    for (int i = 0; i < scan.component_count; ++i) {
-        const int slot = frame.components[scan.components[i].component].quantization_slot;
-        if (!tables.quantization[slot].is_defined) {
-            return Status::irregular("a quantization table is missing", scan.data_offset);
-        }
+    Status status;
+    for (int i = 0; status.is_ok() && !scan.is_refinement() && i < scan.component_count; ++i) {
+        status = match_component(frame, scan, scan.components[i], tables);
     }
-    return Status::ok();
+    return status;
 }
 
-// Matches the tables of a scan that begins with DC coefficients, for the first time.
-Status DecodingTables::match_sequential(const Scan& scan, const Tables& tables) noexcept {
-    for (int i = 0; i < scan.component_count; ++i) {
-        const ScanComponent& component = scan.components[i];
-        if (dc[component.dc_slot].match(tables.dc[component.dc_slot]) == nullptr) {
-            return Status::irregular("a DC Huffman table that is missing or not usual", scan.data_offset);
-        }
-        if (scan.spectral_end == 0) continue;
-        if (ac[component.ac_slot].match(tables.ac[component.ac_slot]) == nullptr) return unusual_ac(scan);
+// Matches the tables of a component in a scan that begins with its DC coefficients, for the first time.
+Status DecodingTables::match_component(const Frame& frame, const Scan& scan, const ScanComponent& component,
+                                       const Tables& tables) noexcept {
+    if (dc[component.dc_slot].match(tables.dc[component.dc_slot]) == nullptr) {
+        return Status::irregular("a DC Huffman table that is missing or not usual", scan.data_offset);
     }
-    return Status::ok();
+    const bool has_ac = scan.spectral_end != 0;
+    if (has_ac && ac[component.ac_slot].match(tables.ac[component.ac_slot]) == nullptr) return unusual_ac(scan);
+    const bool is_quantized = tables.quantization[frame.components[component.component].quantization_slot].is_defined;
+    return is_quantized ? Status::ok() : Status::irregular("a quantization table is missing", scan.data_offset);
 }
 
 Status DecodingTables::match_band(const Scan& scan, const Tables& tables) noexcept {

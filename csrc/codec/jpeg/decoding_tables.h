@@ -33,7 +33,8 @@ struct DecodingTables {
     Status match(const Frame& frame, const Scan& scan, const Tables& tables) noexcept;
 
   private:
-    Status match_sequential(const Scan& scan, const Tables& tables) noexcept;
+    Status match_component(const Frame& frame, const Scan& scan, const ScanComponent& component,
+                           const Tables& tables) noexcept;
     Status match_band(const Scan& scan, const Tables& tables) noexcept;
 };
 

@@ -155,14 +155,12 @@ struct PendingBlock {
     std::uint8_t* output = nullptr;
     PackedRow* row = nullptr;
 
-    // Transforms the block into samples at `output`. The coefficients are zero afterwards.
-    FASTLOAD_ALWAYS_INLINE void transform(InverseDctFunction inverse_dct) const {
-        if (coefficients != nullptr) inverse_dct(coefficients, quantization, output);
-    }
-
-    // Packs the block into its row, if it belongs there. The coefficients are zero afterwards.
-    FASTLOAD_ALWAYS_INLINE void pack(PackBlocksFunction pack_blocks) const {
+    // Transforms the block into samples at `output`, or packs it into its row if it belongs there. The coefficients are
+    // zero afterwards.
+    template <bool kIsPacked>
+    FASTLOAD_ALWAYS_INLINE void complete(InverseDctFunction inverse_dct, PackBlocksFunction pack_blocks) const {
         if (coefficients == nullptr) return;
+        if (!kIsPacked) return inverse_dct(coefficients, quantization, output);
         if (row->blocks_to_come != 0) {
             row->next = pack_blocks(coefficients, 1, row->next);
             row->blocks_to_come = row->next == nullptr ? 0 : row->blocks_to_come - 1;
@@ -175,38 +173,16 @@ struct PendingBlock {
 
 void EntropyScan::begin(const ScanData& data, std::uint32_t mcu_count, std::uint32_t restart_interval,
                         const KernelTable& kernels, std::uint64_t file_offset) noexcept {
-    data_ = data;
+    SegmentWalk::begin(data, mcu_count, restart_interval, file_offset);
     inverse_dct_ = kernels.inverse_dct;
     pack_blocks_ = kernels.pack_blocks;
     has_bmi2_ = kernels.has_bmi2;
-    file_offset_ = file_offset;
-    mcu_count_ = mcu_count;
-    mcus_left_ = mcu_count;
-    mcus_left_in_segment_ = 0;
-    restart_interval_ = restart_interval == 0 ? mcu_count : restart_interval;
-    next_segment_ = 0;
-    segment_end_ = 0;
-    is_in_segment_ = false;
-    reader_ = BitReader(data.bytes);
-    track_ = nullptr;
     block_count_ = 0;
     std::memset(buffers_, 0, sizeof(buffers_));
 }
 
-Status EntropyScan::irregular(const char* detail) const noexcept {
-    // Exact except for the stuffing, about one byte in 300.
-    return Status::irregular(detail, file_offset_ + reader_.position_bits(data_.bytes) / 8);
-}
-
-Status EntropyScan::finish() const noexcept {
-    if (!is_in_segment_) return Status::ok();
-    const std::uint64_t used = reader_.position_bits(data_.bytes);
-    const char* const fault = segment_end_fault(used, segment_end_, mcus_left_in_segment_ == 0);
-    return fault == nullptr ? Status::ok() : irregular(fault);
-}
-
 bool EntropyScan::resume(const Checkpoint& checkpoint, std::uint32_t mcu) noexcept {
-    if (!is_in_segment_ && !start_segment().is_ok()) return false;
+    if (!is_in_segment_) start_segment();
     if (reader_.position_bits(data_.bytes) > checkpoint.position_bits) return false;
     reader_ = BitReader(data_.bytes + checkpoint.position_bits / 8);
     reader_.refill();
@@ -219,50 +195,32 @@ bool EntropyScan::resume(const Checkpoint& checkpoint, std::uint32_t mcu) noexce
     return true;
 }
 
-// Leaves the current segment, which is read completely.
-Status EntropyScan::start_segment() noexcept {
-    const Status status = finish();
-    if (!status.is_ok()) return status;
-    segment_end_ = data_.segment_end(next_segment_);
-    reader_ = BitReader(data_.bytes + data_.segment_begin(next_segment_));
-    ++next_segment_;
-    is_in_segment_ = true;
-    std::memset(predictions_, 0, sizeof(predictions_));
-    mcus_left_in_segment_ = std::min(restart_interval_, mcus_left_);
-    return Status::ok();
-}
-
-// Skips the segments that lie completely in the next `count` MCUs, but never the last one of the scan.
-Status EntropyScan::skip_segments(std::uint32_t count, std::uint32_t* skipped) noexcept {
-    *skipped = 0;
+// Skips the segments that lie completely in the next `count` MCUs, but never the last one of the scan. Returns the
+// number of MCUs in them.
+std::uint32_t EntropyScan::skip_segments(std::uint32_t count) noexcept {
     const std::uint32_t segments = std::min(count, mcus_left_ - 1) / restart_interval_;
-    if (segments == 0) return Status::ok();
-    const Status status = finish();
     is_in_segment_ = false;
     next_segment_ += segments;
-    *skipped = segments * restart_interval_;
-    mcus_left_ -= *skipped;
-    return status;
+    mcus_left_ -= segments * restart_interval_;
+    return segments * restart_interval_;
 }
 
 template <EntropyScan::Target kTarget>
-Status EntropyScan::run(std::uint32_t count) noexcept {
-    std::uint32_t first = 0;
-    while (first < count) {
+Status EntropyScan::run(std::uint32_t count, std::uint32_t first) noexcept {
+    const std::uint32_t end = first + count;
+    while (first < end) {
         if (mcus_left_in_segment_ == 0) {
-            std::uint32_t skipped = 0;
-            Status status = kTarget != Target::kNone ? Status::ok() : skip_segments(count - first, &skipped);
-            first += skipped;
-            if (first == count) return status;
-            if (status.is_ok()) status = start_segment();
+            const Status status = finish();
             if (!status.is_ok()) return status;
+            if (kTarget == Target::kNone) first += skip_segments(end - first);
+            if (first == end) return status;
+            start_segment();
         }
-        const std::uint32_t part = std::min({count - first, mcus_left_in_segment_, mcus_to_stop()});
+        const std::uint32_t part = std::min(end - first, mcus_left_in_segment_);
         if (!run_mcus<kTarget>(first, part)) return irregular("a code that no table has, or a block too long");
         first += part;
         mcus_left_ -= part;
         mcus_left_in_segment_ -= part;
-        if (mcus_to_stop() == 0) track_->pass(reader_.position_bits(data_.bytes), predictions_);
     }
     return Status::ok();
 }
@@ -274,24 +232,17 @@ template <EntropyScan::Target kTarget>
 FASTLOAD_ALWAYS_INLINE bool EntropyScan::run_mcus_inline(std::uint32_t first, std::uint32_t count) noexcept {
     BitReader reader = reader_;
     reader.refill();
-    const std::uint8_t* const limit = data_.bytes + data_.size + sizeof(std::uint64_t);
+    const std::uint8_t* const next_limit = limit();
     std::int16_t* block = buffers_[0].coefficients;
     std::int16_t* other = buffers_[1].coefficients;
     PendingBlock pending;
     constexpr bool kIsKept = kTarget != Target::kNone;
     constexpr bool kIsPacked = kTarget == Target::kPacked;
-    const auto complete = [&]() __attribute__((always_inline)) {
-        if (kIsPacked) {
-            pending.pack(pack_blocks_);
-        } else if (kIsKept) {
-            pending.transform(inverse_dct_);
-        }
-    };
     for (std::uint32_t mcu = first; mcu < first + count; ++mcu) {
         for (int b = 0; b < block_count_; ++b) {
             const ScanBlock& plan = blocks_[b];
             if (!decode_dc(reader, *plan.dc, &predictions_[plan.prediction])) return false;
-            complete();
+            pending.complete<kIsPacked>(inverse_dct_, pack_blocks_);
             const std::uint64_t end = decode_ac<kIsKept>(reader, *plan.ac, block);
             if (end == kBadBlock) return false;
             if (!kIsKept) continue;
@@ -305,37 +256,31 @@ FASTLOAD_ALWAYS_INLINE bool EntropyScan::run_mcus_inline(std::uint32_t first, st
                 std::swap(block, other);
             }
         }
-        // See Note [padding]: after this point a further MCU might read outside.
-        if (reader.next > limit) return false;
+        if (reader.next > next_limit) return false;
     }
-    complete();
+    pending.complete<kIsPacked>(inverse_dct_, pack_blocks_);
     reader_ = reader;
     return true;
 }
 
 #if FASTLOAD_HAS_X86_KERNELS
 FASTLOAD_BEGIN_TARGET("bmi,bmi2")
-bool EntropyScan::decode_mcus_bmi2(std::uint32_t first, std::uint32_t count) noexcept {
-    return run_mcus_inline<Target::kSamples>(first, count);
+#endif
+template <EntropyScan::Target kTarget>
+bool EntropyScan::run_mcus_bmi2(std::uint32_t first, std::uint32_t count) noexcept {
+    return run_mcus_inline<kTarget>(first, count);
 }
-bool EntropyScan::pack_mcus_bmi2(std::uint32_t count) noexcept { return run_mcus_inline<Target::kPacked>(0, count); }
-bool EntropyScan::walk_mcus_bmi2(std::uint32_t count) noexcept { return run_mcus_inline<Target::kNone>(0, count); }
+#if FASTLOAD_HAS_X86_KERNELS
 FASTLOAD_END_TARGET
-#else
-bool EntropyScan::decode_mcus_bmi2(std::uint32_t, std::uint32_t) noexcept { return false; }
-bool EntropyScan::pack_mcus_bmi2(std::uint32_t) noexcept { return false; }
-bool EntropyScan::walk_mcus_bmi2(std::uint32_t) noexcept { return false; }
 #endif
 
 template <EntropyScan::Target kTarget>
 bool EntropyScan::run_mcus(std::uint32_t first, std::uint32_t count) noexcept {
-    if (!has_bmi2_) return run_mcus_inline<kTarget>(first, count);
-    if (kTarget == Target::kNone) return walk_mcus_bmi2(count);
-    return kTarget == Target::kSamples ? decode_mcus_bmi2(first, count) : pack_mcus_bmi2(count);
+    return has_bmi2_ ? run_mcus_bmi2<kTarget>(first, count) : run_mcus_inline<kTarget>(first, count);
 }
 
-template Status EntropyScan::run<EntropyScan::Target::kNone>(std::uint32_t count) noexcept;
-template Status EntropyScan::run<EntropyScan::Target::kSamples>(std::uint32_t count) noexcept;
-template Status EntropyScan::run<EntropyScan::Target::kPacked>(std::uint32_t count) noexcept;
+template Status EntropyScan::run<EntropyScan::Target::kNone>(std::uint32_t, std::uint32_t) noexcept;
+template Status EntropyScan::run<EntropyScan::Target::kSamples>(std::uint32_t, std::uint32_t) noexcept;
+template Status EntropyScan::run<EntropyScan::Target::kPacked>(std::uint32_t, std::uint32_t) noexcept;
 
 }  // namespace fastload::jpeg

@@ -3,11 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 
 #include "base/status.h"
-#include "codec/jpeg/bit_reader.h"
-#include "codec/jpeg/checkpoint_track.h"
 #include "codec/jpeg/entropy_index.h"
 #include "codec/jpeg/huffman_table.h"
 #include "codec/jpeg/packed_rows.h"
@@ -15,8 +12,6 @@
 #include "kernels/kernel_table.h"
 
 namespace fastload::jpeg {
-
-constexpr int kMaxScanBlocks = 10;
 
 // One block of an MCU. The tables are the caller's and outlive the scan.
 struct ScanBlock {
@@ -30,7 +25,7 @@ struct ScanBlock {
     PackedRow* row = nullptr;  // for pack()
 };
 
-class EntropyScan {
+class EntropyScan : public SegmentWalk {
     // The form that blocks are turned into.
     enum class Target : std::uint8_t { kNone, kSamples, kPacked };
 
@@ -39,7 +34,7 @@ class EntropyScan {
     void begin(const ScanData& data, std::uint32_t mcu_count, std::uint32_t restart_interval,
                const KernelTable& kernels, std::uint64_t file_offset) noexcept;
 
-    // Adds the next block of an MCU, at most kMaxScanBlocks after begin().
+    // Adds the next block of an MCU, at most kMaxBlocksPerMcu after begin().
     void add_block(const ScanBlock& block) noexcept { blocks_[block_count_++] = block; }
     // The blocks of an MCU in stream order. The caller sets their outputs before every row that is kept.
     ScanBlock* blocks() noexcept { return blocks_; }
@@ -48,20 +43,17 @@ class EntropyScan {
     // Reads the next `count` MCUs without inverse DCT or output. Segments between restart markers that lie completely
     // in them are not even read: if one is damaged, libjpeg is in step again at the marker after it.
     Status walk(std::uint32_t count) noexcept { return run<Target::kNone>(count); }
-    // Decodes the next `count` MCUs: the i-th writes block b to blocks()[b].output + i * mcu_stride_bytes.
-    Status decode(std::uint32_t count) noexcept { return run<Target::kSamples>(count); }
+    // Decodes the next `count` MCUs: the i-th writes block b to blocks()[b].output + (first + i) * mcu_stride_bytes.
+    Status decode(std::uint32_t count, std::uint32_t first = 0) noexcept { return run<Target::kSamples>(count, first); }
     // Packs the next `count` MCUs: block b is appended to blocks()[b].row.
     Status pack(std::uint32_t count) noexcept { return run<Target::kPacked>(count); }
-    // Call after the last MCU that is wanted. Proves that no bit after the segment's end was used and, if the segment
-    // was read completely, that less than a byte of it is left.
-    Status finish() const noexcept;
 
     std::size_t data_bytes() const noexcept { return data_.size; }
     // The number of the next MCU.
     std::uint32_t next_mcu() const noexcept { return mcu_count_ - mcus_left_; }
-    // From now on calls track->pass() at its stops. `track` outlives the last walk() or decode() before the next
-    // begin().
-    void follow(CheckpointTrack* track) noexcept { track_ = track; }
+    // The position before it, in bits of the data, and the predictions of the scan's components there.
+    std::uint64_t position_bits() const noexcept { return reader_.position_bits(data_.bytes); }
+    const std::uint32_t* predictions() const noexcept { return predictions_; }
     // Continues from a checkpoint before MCU `mcu`, which lies in the data. False if the scan is already past it.
     bool resume(const Checkpoint& checkpoint, std::uint32_t mcu) noexcept;
 
@@ -72,38 +64,20 @@ class EntropyScan {
     };
 
     template <Target kTarget>
-    Status run(std::uint32_t count) noexcept;
+    Status run(std::uint32_t count, std::uint32_t first = 0) noexcept;
     template <Target kTarget>
     bool run_mcus(std::uint32_t first, std::uint32_t count) noexcept;
     template <Target kTarget>
     bool run_mcus_inline(std::uint32_t first, std::uint32_t count) noexcept;
-    bool decode_mcus_bmi2(std::uint32_t first, std::uint32_t count) noexcept;
-    bool pack_mcus_bmi2(std::uint32_t count) noexcept;
-    bool walk_mcus_bmi2(std::uint32_t count) noexcept;
-    std::uint32_t mcus_to_stop() const noexcept {
-        return track_ == nullptr ? std::numeric_limits<std::uint32_t>::max() : track_->next_stop() - next_mcu();
-    }
-    Status start_segment() noexcept;
-    Status skip_segments(std::uint32_t count, std::uint32_t* skipped) noexcept;
-    Status irregular(const char* detail) const noexcept;
+    template <Target kTarget>
+    bool run_mcus_bmi2(std::uint32_t first, std::uint32_t count) noexcept;
+    std::uint32_t skip_segments(std::uint32_t count) noexcept;
 
-    ScanData data_;
     InverseDctFunction* inverse_dct_ = nullptr;
     PackBlocksFunction* pack_blocks_ = nullptr;
     bool has_bmi2_ = false;
-    std::uint64_t file_offset_ = 0;
-    std::uint32_t mcu_count_ = 0;             // in the scan
-    std::uint32_t mcus_left_ = 0;             // in the scan
-    std::uint32_t mcus_left_in_segment_ = 0;  // until the next restart
-    std::uint32_t restart_interval_ = 0;
-    std::size_t next_segment_ = 0;
-    std::size_t segment_end_ = 0;  // in clean bytes
-    bool is_in_segment_ = false;   // reader_ is in segment next_segment_ - 1, or at its end
-    BitReader reader_;
-    CheckpointTrack* track_ = nullptr;  // may be null
-    ScanBlock blocks_[kMaxScanBlocks];
+    ScanBlock blocks_[kMaxBlocksPerMcu];
     int block_count_ = 0;
-    std::uint32_t predictions_[kMaxScanBlocks] = {};
     BlockBuffer buffers_[2] = {};  // Note [delayed transform]
 };
 

@@ -221,52 +221,26 @@ FASTLOAD_ALWAYS_INLINE bool read_dc_difference(BitReader& reader, const DcTable&
 
 void ProgressiveScan::begin(const ScanData& data, const Scan& scan, std::uint32_t mcu_count,
                             std::uint32_t restart_interval) noexcept {
-    data_ = data;
+    SegmentWalk::begin(data, mcu_count, restart_interval, scan.data_offset);
     scan_ = scan;
-    mcu_count_ = mcu_count;
-    mcus_left_ = mcu_count;
-    mcus_left_in_segment_ = 0;
-    restart_interval_ = restart_interval == 0 ? mcu_count : restart_interval;
-    next_segment_ = 0;
-    reader_ = BitReader(data.bytes);
     run_of_blocks_ = 0;
     dc_block_count_ = 0;
     band_ = {};
 }
 
-Status ProgressiveScan::irregular(const char* detail) const noexcept {
-    // Exact except for the stuffing, about one byte in 300.
-    return Status::irregular(detail, scan_.data_offset + reader_.position_bits(data_.bytes) / 8);
-}
-
 Status ProgressiveScan::finish() const noexcept {
-    if (next_segment_ == 0) return Status::ok();
-    const bool is_complete = mcus_left_in_segment_ == 0;
-    const std::size_t end = data_.segment_end(next_segment_ - 1);
-    const char* const fault = segment_end_fault(reader_.position_bits(data_.bytes), end, is_complete);
-    if (fault != nullptr) return irregular(fault);
-    if (is_complete && run_of_blocks_ != 0) return irregular("a run of blocks reaches behind its segment");
-    return Status::ok();
-}
-
-// Leaves the current segment, which is read completely.
-Status ProgressiveScan::start_segment() noexcept {
-    const Status status = finish();
-    if (!status.is_ok()) return status;
-    reader_ = BitReader(data_.bytes + data_.segment_begin(next_segment_));
-    reader_.refill();
-    ++next_segment_;
-    std::memset(predictions_, 0, sizeof(predictions_));
-    mcus_left_in_segment_ = std::min(restart_interval_, mcus_left_);
-    return Status::ok();
+    const Status status = SegmentWalk::finish();
+    const bool is_run_cut = is_in_segment_ && mcus_left_in_segment_ == 0 && run_of_blocks_ != 0;
+    return status.is_ok() && is_run_cut ? irregular("a run of blocks reaches behind its segment") : status;
 }
 
 Status ProgressiveScan::run(std::uint32_t count, bool is_kept) noexcept {
     std::uint32_t first = 0;
     while (first < count) {
         if (mcus_left_in_segment_ == 0) {
-            const Status status = start_segment();
+            const Status status = finish();
             if (!status.is_ok()) return status;
+            start_segment();
         }
         const std::uint32_t part = std::min(count - first, mcus_left_in_segment_);
         if (!(is_kept ? run_part<true>(first, part) : run_part<false>(first, part))) {
@@ -295,13 +269,13 @@ bool ProgressiveScan::decode_dc(std::uint32_t first, std::uint32_t count) noexce
             const DcScanBlock& plan = dc_blocks_[b];
             std::int32_t difference = 0;
             if (!read_dc_difference(reader, *plan.table, &difference)) return false;
-            const std::int32_t dc = predictions_[plan.prediction] += difference;
+            predictions_[plan.prediction] += static_cast<std::uint32_t>(difference);
+            const auto dc = static_cast<std::int32_t>(predictions_[plan.prediction]);
             const std::int32_t value = dc * (std::int32_t{1} << scan_.approximation_low);
             // libjpeg would cut this value to 16 bits, or give up on it.
             if (value != static_cast<std::int16_t>(value)) return false;
             if (kIsKept && mcu < plan.kept_mcus) plan.output[mcu * plan.mcu_stride] = static_cast<std::int16_t>(value);
         }
-        // See Note [padding]: after this point a further MCU might read outside.
         if (reader.next > limit()) return false;
     }
     reader_ = reader;

@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "base/status.h"
-#include "codec/jpeg/bit_reader.h"
 #include "codec/jpeg/coefficient_planes.h"
 #include "codec/jpeg/huffman_table.h"
 #include "codec/jpeg/markers.h"
@@ -32,7 +31,7 @@ struct BandScan {
     std::int16_t* output = nullptr;  // the block of the window's first column of the current row
 };
 
-class ProgressiveScan {
+class ProgressiveScan : public SegmentWalk {
   public:
     // `restart_interval` in MCUs, 0 for none.
     void begin(const ScanData& data, const Scan& scan, std::uint32_t mcu_count,
@@ -49,8 +48,7 @@ class ProgressiveScan {
     Status walk(std::uint32_t count) noexcept { return run(count, false); }
     // Decodes the next `count` MCUs, which begin at the window's left side.
     Status decode(std::uint32_t count) noexcept { return run(count, true); }
-    // Call after the last MCU that is wanted. Proves that no bit after the segment's end was used and, if the segment
-    // was read completely, that less than a byte of it and no part of a run of blocks is left.
+    // Also proves that no part of a run of blocks is left of a segment that was read completely.
     Status finish() const noexcept;
 
   private:
@@ -63,20 +61,9 @@ class ProgressiveScan {
     bool refine_dc(std::uint32_t first, std::uint32_t count) noexcept;
     template <bool kIsKept, bool kIsRefinement>
     bool read_bands(std::uint32_t first, std::uint32_t count) noexcept;
-    Status start_segment() noexcept;
-    Status irregular(const char* detail) const noexcept;
-    const std::uint8_t* limit() const noexcept { return data_.bytes + data_.size + sizeof(std::uint64_t); }
 
-    ScanData data_;
     Scan scan_;
-    std::uint32_t mcu_count_ = 0;
-    std::uint32_t mcus_left_ = 0;             // in the scan
-    std::uint32_t mcus_left_in_segment_ = 0;  // until the next restart
-    std::uint32_t restart_interval_ = 0;
-    std::size_t next_segment_ = 0;
-    BitReader reader_;
     std::uint32_t run_of_blocks_ = 0;  // blocks to come that belong to the run of the last end of band
-    std::int32_t predictions_[kMaxComponents] = {};
     DcScanBlock dc_blocks_[kMaxBlocksPerMcu];
     int dc_block_count_ = 0;
     BandScan band_;

@@ -25,17 +25,12 @@ struct FrameTools {
 
 // Base of both decoders.
 class FrameScans {
-  public:
-    // True if the last decode() left rows below the region unread.
-    bool stopped_early() const noexcept { return stopped_early_; }
-
   protected:
     FrameScans(const FrameTools& tools, const DecodeLimits& limits) noexcept : tools_(tools), limits_(limits) {}
 
     void begin(ByteSpan file, const Header& header) noexcept {
         file_ = file;
         header_ = &header;
-        stopped_early_ = false;
     }
 
     // See jpeg::for_each_scan.
@@ -59,7 +54,6 @@ class FrameScans {
     const Header* header_ = nullptr;
     Tables tables_;
     QuantizationTable quantization_[kMaxComponents];
-    bool stopped_early_ = false;
 };
 
 }  // namespace fastload::jpeg

@@ -1,10 +1,10 @@
 // Moves through the MCUs of a scan, with an index if there is one.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "base/status.h"
-#include "codec/jpeg/checkpoint_track.h"
 #include "codec/jpeg/entropy_baseline.h"
 #include "codec/jpeg/entropy_index.h"
 
@@ -23,6 +23,7 @@ namespace fastload::jpeg {
 // walked on to the next, so that no row's pixels rely on the record alone. At the level kRows that holds for the
 // window's last row. After the last known checkpoint everything is decoded, and that checkpoint is landed on, too.
 
+// Compares known checkpoints as the decoding of a scan passes them, and records new ones.
 class IndexedWalk {
   public:
     // Walks a scan from its start. `index` may be null. An index that accepts the scan's data is used and, if
@@ -36,20 +37,25 @@ class IndexedWalk {
     // Skips the rest of the row, which ends before MCU `row_end`.
     Status leave_row(std::uint32_t row_end, bool is_last) noexcept;
 
-    IndexedWalk(const IndexedWalk&) = delete;  // the scan has a pointer to it
-    IndexedWalk& operator=(const IndexedWalk&) = delete;
-
     // True if a fault may be the index's.
     bool has_relied() const noexcept { return has_relied_; }
 
   private:
-    Status checked(Status status) noexcept;
+    Status run(std::uint32_t count, bool is_kept) noexcept;
     Status refuse() noexcept;
+    bool make_checkpoint(Checkpoint* checkpoint) const noexcept;
+    void pass_checkpoint() noexcept;
+    void find_next_stop() noexcept;
 
     EntropyScan& scan_;
     EntropyIndex* const index_;
-    CheckpointTrack track_;
+    bool is_recording_;
     bool has_relied_ = false;
+    bool has_landed_ = true;                // a known checkpoint was passed since the last jump, or there was no jump
+    bool is_wrong_ = false;                 // one of them differed
+    std::size_t next_ = 0;                  // the number of the next checkpoint
+    CheckpointRule::Place place_;           // of the next checkpoint
+    std::uint32_t next_stop_ = UINT32_MAX;  // its MCU; UINT32_MAX if there is none
 };
 
 }  // namespace fastload::jpeg

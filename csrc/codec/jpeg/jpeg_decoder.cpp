@@ -43,7 +43,6 @@ JpegDecoder::JpegDecoder(const KernelTable& kernels, const DecodeLimits& limits)
     : kernels_(kernels),
       limits_(limits),
       reconstructor_(kernels),
-      scan_reader_(kernels.unstuff),
       sequential_({kernels, scan_reader_, decoding_tables_, reconstructor_}, limits),
       progressive_({kernels, scan_reader_, decoding_tables_, reconstructor_}, limits) {}
 
@@ -121,10 +120,6 @@ Status JpegDecoder::decode(const Region& region, EntropyIndex* index, StripImage
                                                : sequential_.decode(file_, header_, region, index);
     if (status.is_ok()) *rgb = reconstructor_.view();
     return status;
-}
-
-bool JpegDecoder::stopped_early() const noexcept {
-    return header_.frame.is_progressive ? progressive_.stopped_early() : sequential_.stopped_early();
 }
 
 Status JpegDecoder::read_coefficients(jpeg::CoefficientWriter* writer) noexcept {

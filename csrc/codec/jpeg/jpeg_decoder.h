@@ -77,9 +77,6 @@ class JpegDecoder {
     // Invalidates the view that decode() returned.
     void release_scratch(ScratchRule rule) noexcept;
 
-    // True if the last decode() left rows below the region unread.
-    bool stopped_early() const noexcept;
-
   private:
     const KernelTable& kernels_;
     DecodeLimits limits_;

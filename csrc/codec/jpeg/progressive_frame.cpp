@@ -113,13 +113,8 @@ Status ProgressiveFrame::decode_rows(const Scan& scan) noexcept {
         if (status.is_ok()) status = entropy_.decode(as_count(grid.window.right - grid.window.left));
         if (status.is_ok()) status = entropy_.walk(as_count(grid.wide - grid.window.right));
     }
-    if (!status.is_ok()) return status;
-    if (grid.window.bottom < grid.high) {
-        if (scan.is_dc() || scan.approximation_low != 0) {
-            status = entropy_.walk(as_count(grid.high - grid.window.bottom) * as_count(grid.wide));
-        } else {
-            stopped_early_ = true;
-        }
+    if (status.is_ok() && (scan.is_dc() || scan.approximation_low != 0)) {
+        status = entropy_.walk(as_count(grid.high - grid.window.bottom) * as_count(grid.wide));
     }
     return status.is_ok() ? entropy_.finish() : status;
 }

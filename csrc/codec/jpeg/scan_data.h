@@ -7,6 +7,8 @@
 #include "base/aligned_buffer.h"
 #include "base/span.h"
 #include "base/status.h"
+#include "codec/jpeg/bit_reader.h"
+#include "codec/jpeg/markers.h"
 #include "kernels/unstuff.h"
 
 namespace fastload::jpeg {
@@ -33,8 +35,6 @@ const char* segment_end_fault(std::uint64_t used_bits, std::size_t segment_end, 
 // Owns the memory of one scan's data.
 class ScanReader {
   public:
-    explicit ScanReader(UnstuffFunction unstuff) noexcept : unstuff_(unstuff) {}
-
     // Reads the scan whose data begin at `data_offset` of `file`: `mcu_count` (not 0) MCUs, with a restart marker after
     // every `restart_interval` of them (0 for none). *data is valid until the next call, *end_offset the position of
     // the marker after the scan. kIrregular if restart markers are missing, too many or out of order.
@@ -48,9 +48,37 @@ class ScanReader {
     }
 
   private:
-    UnstuffFunction* unstuff_;
     AlignedBuffer clean_;
     AlignedBuffer restart_offsets_;
+};
+
+// The way through a scan's segments, which the decoders of sequential and of progressive scans share.
+class SegmentWalk {
+  public:
+    // Call after the last MCU that is wanted. Proves that no bit after the segment's end was used and, if the segment
+    // was read completely, that less than a byte of it is left.
+    Status finish() const noexcept;
+
+  protected:
+    // `restart_interval` in MCUs, 0 for none. `file_offset` is only for messages.
+    void begin(const ScanData& data, std::uint32_t mcu_count, std::uint32_t restart_interval,
+               std::uint64_t file_offset) noexcept;
+    // Call after finish() of the segment before it.
+    void start_segment() noexcept;
+    Status irregular(const char* detail) const noexcept;
+    // See Note [padding]: after an MCU that ends after this position, a further one might read outside.
+    const std::uint8_t* limit() const noexcept { return data_.bytes + data_.size + sizeof(std::uint64_t); }
+
+    ScanData data_;
+    std::uint64_t file_offset_ = 0;
+    std::uint32_t mcu_count_ = 0;             // in the scan
+    std::uint32_t mcus_left_ = 0;             // in the scan
+    std::uint32_t mcus_left_in_segment_ = 0;  // until the next restart
+    std::uint32_t restart_interval_ = 0;
+    std::size_t next_segment_ = 0;
+    bool is_in_segment_ = false;  // reader_ is in segment next_segment_ - 1, or at its end
+    BitReader reader_;
+    std::uint32_t predictions_[kMaxComponents] = {};  // of the scan's components
 };
 
 }  // namespace fastload::jpeg

@@ -27,7 +27,6 @@ Status SequentialFrame::decode(ByteSpan file, const Header& header, const Region
     has_relied_ = false;
     const Status status = decode_scans(region, index);
     if (status.is_ok() || !has_relied_ || status.code != StatusCode::kIrregular) return status;
-    stopped_early_ = false;
     const Status plain = decode_scans(region, nullptr);
     was_index_wrong_ = !is_same_fault(status, plain);
     if (was_index_wrong_) index->forget();
@@ -145,7 +144,6 @@ Status SequentialFrame::decode_rows(const Scan& scan, EntropyIndex* index) noexc
         }
     }
     has_relied_ = walk.has_relied();
-    if (grid.window.bottom < grid.high) stopped_early_ = true;
     return status.is_ok() ? entropy_.finish() : status;
 }
 

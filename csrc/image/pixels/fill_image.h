@@ -13,9 +13,9 @@ namespace fastload {
 using RgbFill = std::array<std::uint8_t, 3>;
 
 inline void fill_image(const RgbFill& fill, const PlanarImageView& image) noexcept {
-    for (std::size_t plane = 0; plane < 3; ++plane) {
+    for (int plane = 0; plane < 3; ++plane) {
         for (std::int32_t y = 0; y < image.height; ++y) {
-            std::memset(image.planes[plane] + static_cast<std::size_t>(y) * image.row_stride_bytes, fill[plane],
+            std::memset(image.row(plane, y), fill[static_cast<std::size_t>(plane)],
                         static_cast<std::size_t>(image.width));
         }
     }

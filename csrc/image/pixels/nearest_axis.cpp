@@ -4,13 +4,13 @@
 
 namespace fastload {
 
-void find_nearest_positions(double start, double step, std::int32_t limit, std::int32_t count,
+void find_nearest_positions(const AxisScale& scale, std::int32_t limit, std::int32_t count,
                             std::int32_t* positions) noexcept {
-    double position = start;
+    double position = scale.offset + scale.step * 0.5;
     for (std::int32_t i = 0; i < count; ++i) {
         const bool is_inside = position >= 0.0 && position < limit;
         positions[i] = is_inside ? static_cast<std::int32_t>(position) : -1;
-        position += step;
+        position += scale.step;
     }
 }
 
@@ -33,27 +33,22 @@ void gather_pixels(const PlanarImageView& source, const AxisPositions& positions
     for (int plane = 0; plane < 3; ++plane) {
         for (std::int32_t y = 0; y < destination.height; ++y) {
             if (positions.rows[y] < 0) continue;
-            const std::uint8_t* row =
-                source.planes[plane] + static_cast<std::size_t>(positions.rows[y]) * source.row_stride_bytes;
-            std::uint8_t* output =
-                destination.planes[plane] + static_cast<std::size_t>(y) * destination.row_stride_bytes;
+            const std::uint8_t* row = source.row(plane, positions.rows[y]);
+            std::uint8_t* output = destination.row(plane, y);
             for (std::int32_t x = begin; x < end; ++x) output[x] = row[positions.columns[x]];
         }
     }
 }
 
-Status resize_nearest(const PlanarImageView& source, const PlanarImageView& destination,
-                      AlignedBuffer* scratch) noexcept {
+Status scale_nearest(const PlanarImageView& source, const AxisScale& columns, const AxisScale& rows,
+                     const PlanarImageView& destination, AlignedBuffer* scratch) noexcept {
     AxisPositions positions;
     if (Status status = reserve_positions({destination.width, destination.height}, scratch, &positions);
         !status.is_ok()) {
         return status;
     }
-    // Starts half a step in, at the centre of the first pixel. The last one stays inside if a side is below some 10^7.
-    const double column_step = static_cast<double>(source.width) / destination.width;
-    const double row_step = static_cast<double>(source.height) / destination.height;
-    find_nearest_positions(column_step * 0.5, column_step, source.width, destination.width, positions.columns);
-    find_nearest_positions(row_step * 0.5, row_step, source.height, destination.height, positions.rows);
+    find_nearest_positions(columns, source.width, destination.width, positions.columns);
+    find_nearest_positions(rows, source.height, destination.height, positions.rows);
     gather_pixels(source, positions, destination);
     return Status::ok();
 }

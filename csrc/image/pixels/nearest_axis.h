@@ -9,10 +9,14 @@
 
 namespace fastload {
 
-// The positions that Pillow's scaling reads along an axis of `limit` pixels: the integer part of start + i * step for i
-// in [0, count), -1 if that is not in [0, limit). The step is added repeatedly, as in Pillow: the product would differ
-// in the last bits.
-void find_nearest_positions(double start, double step, std::int32_t limit, std::int32_t count,
+// Along an axis, the middle of pixel i comes from `offset` + (i + 0.5) * `step`.
+struct AxisScale {
+    double offset;
+    double step;
+};
+// The positions that Pillow reads along an axis of `limit` pixels, -1 where it reads none. The step is added
+// repeatedly, as in Pillow: the product would differ in the last bits.
+void find_nearest_positions(const AxisScale& scale, std::int32_t limit, std::int32_t count,
                             std::int32_t* positions) noexcept;
 
 // Memory for the positions of all columns and rows of an image of `size`, valid until `scratch` grows.
@@ -27,8 +31,8 @@ Status reserve_positions(ImageSize size, AlignedBuffer* scratch, AxisPositions* 
 void gather_pixels(const PlanarImageView& source, const AxisPositions& positions,
                    const PlanarImageView& destination) noexcept;
 
-// Pillow's resize with NEAREST.
-Status resize_nearest(const PlanarImageView& source, const PlanarImageView& destination,
-                      AlignedBuffer* scratch) noexcept;
+// Pillow's scaling and translation with NEAREST. Fails with kOutOfMemory only.
+Status scale_nearest(const PlanarImageView& source, const AxisScale& columns, const AxisScale& rows,
+                     const PlanarImageView& destination, AlignedBuffer* scratch) noexcept;
 
 }  // namespace fastload

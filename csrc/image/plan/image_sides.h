@@ -14,8 +14,6 @@ constexpr std::int32_t kMaxImageSide = 65535;
 // columns of a 300x1 image, which torchvision accepts; beyond this limit it would take gigabytes.
 constexpr std::int32_t kMaxResizedSide = 1 << 20;
 
-constexpr bool is_resized_side(std::int64_t value) noexcept { return value >= 1 && value <= kMaxResizedSide; }
-
 // A requested size; no image need have it.
 struct LongSize {
     std::int64_t width = 0;
@@ -26,7 +24,9 @@ struct LongSize {
     constexpr LongSize(ImageSize size) noexcept : width(size.width), height(size.height) {}
 
     // True if an image between two steps can have this size.
-    constexpr bool is_possible() const noexcept { return is_resized_side(width) && is_resized_side(height); }
+    constexpr bool is_possible() const noexcept {
+        return width >= 1 && width <= kMaxResizedSide && height >= 1 && height <= kMaxResizedSide;
+    }
     // Only for a possible size.
     constexpr ImageSize as_image_size() const noexcept {
         return {static_cast<std::int32_t>(width), static_cast<std::int32_t>(height)};

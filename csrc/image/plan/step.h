@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,11 +18,7 @@
 namespace fastload {
 
 // Returns torch's own exp of the numbers between two bounds.
-class FindTorchExp {
-  public:
-    virtual ~FindTorchExp() = default;
-    virtual std::shared_ptr<const TorchExp> operator()(float from, float to) const = 0;
-};
+using FindTorchExp = std::function<std::shared_ptr<const TorchExp>(float from, float to)>;
 
 // Immutable once it is part of a plan; shared by all threads. The kinds are in steps/.
 class Step {

@@ -57,8 +57,7 @@ std::shared_ptr<TransformPlan> TransformPlan::create(Steps steps, OutputLayout l
     if (plan->layout_.element_size_bytes == sizeof(float) && !table.empty()) {
         plan->normalizations_ = find_normalizations(table.data());
     }
-    plan->resize_order_ = options.resize_order;
-    plan->source_size_ = options.source_size;
+    plan->options_ = options;
     const std::optional<ImageSize> size = size_after(plan->steps_, options.source_size);
     if (!size && !options.is_variable_size_allowed) {
         *problem =
@@ -88,7 +87,8 @@ Status TransformPlan::resolve(DrawSource* draws, ImageSize source, ResolvedTrans
         return {StatusCode::kInvalidGeometry, 0, 0,
                 "a side of the image is not in 1..1048576, as native images need (docs/transforms.md)"};
     }
-    if (source_size_ && (source.width != source_size_->width || source.height != source_size_->height)) {
+    const std::optional<ImageSize>& known = options_.source_size;
+    if (known && (source.width != known->width || source.height != known->height)) {
         return {StatusCode::kInvalidGeometry, 0, 0, "the image has not the size that the plan was made for"};
     }
     try {

@@ -51,7 +51,7 @@ class TransformPlan {
     const Normalization* normalizations() const noexcept {
         return normalizations_.has_value() ? normalizations_->channels : nullptr;
     }
-    ResizeOrder resize_order() const noexcept { return resize_order_; }
+    ResizeOrder resize_order() const noexcept { return options_.resize_order; }
 
     // Makes room for the operations of any sample, so that resolve() allocates nothing. May throw std::bad_alloc.
     void reserve(ResolvedTransform* out) const { out->operations.reserve(max_operations_); }
@@ -69,8 +69,7 @@ class TransformPlan {
     Steps steps_;
     OutputLayout layout_;
     std::optional<Normalizations> normalizations_;
-    ResizeOrder resize_order_ = ResizeOrder::kHorizontalFirst;
-    std::optional<ImageSize> source_size_;
+    PlanOptions options_;
     ImageSize output_size_;
     std::size_t sample_bytes_ = 0;
     std::size_t max_operations_ = 0;

@@ -4,10 +4,9 @@
 
 namespace fastload {
 
-float DrawSource::uniform_exp(const LogRange& range) noexcept {
+float DrawSource::uniform_exp(float from, float to, const TorchExp* torch_exp) noexcept {
     const std::uint32_t bits24 = next_bits24();
-    if (range.torch_exp != nullptr) return (*range.torch_exp)(bits24);
-    return rounded_exp(scaled_uniform(bits24, range.from, range.to, rule_));
+    return torch_exp != nullptr ? (*torch_exp)(bits24) : rounded_exp(scaled_uniform(bits24, from, to, rule_));
 }
 
 void DrawSource::permutation(std::uint8_t* out, std::size_t n) noexcept {

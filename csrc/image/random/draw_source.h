@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <utility>
 
 #include "base/counter_rng.h"
@@ -24,13 +23,6 @@ struct EnumNames<TorchvisionFamily> {
     static constexpr const char* kArgument = "family";
     static constexpr std::pair<const char*, TorchvisionFamily> kNames[] = {{"v1", TorchvisionFamily::kV1},
                                                                            {"v2", TorchvisionFamily::kV2}};
-};
-
-// The bounds of a log aspect ratio, and torch's own exp between them (null: the correctly rounded one).
-struct LogRange {
-    float from = 0.0F;
-    float to = 0.0F;
-    std::shared_ptr<const TorchExp> torch_exp;
 };
 
 // Draws one element, float32, as torch's functions do. The caller asks for draws in torchvision's order. Not
@@ -54,8 +46,9 @@ class DrawSource {
     // torch.empty(1).uniform_(from, to).
     float uniform(float from, float to) noexcept { return scaled_uniform(next_bits24(), from, to, rule_); }
 
-    // torch.exp(torch.empty(1).uniform_(range.from, range.to)).
-    float uniform_exp(const LogRange& range) noexcept;
+    // torch.exp(torch.empty(1).uniform_(from, to)), with torch's own exp of these numbers (null: the correctly rounded
+    // one).
+    float uniform_exp(float from, float to, const TorchExp* torch_exp) noexcept;
 
     // torch.randperm(n), n < 256: a forward Fisher-Yates shuffle.
     void permutation(std::uint8_t* out, std::size_t n) noexcept;

@@ -17,20 +17,6 @@ namespace {
 
 using Matrix = std::array<double, 6>;
 
-// Scaling and translation: every row reads the same columns.
-Status scale_image(const Matrix& m, const PlanarImageView& source, const PlanarImageView& destination,
-                   AlignedBuffer* scratch) noexcept {
-    AxisPositions positions;
-    if (Status status = reserve_positions({destination.width, destination.height}, scratch, &positions);
-        !status.is_ok()) {
-        return status;
-    }
-    find_nearest_positions(m[2] + m[0] * 0.5, m[0], source.width, destination.width, positions.columns);
-    find_nearest_positions(m[5] + m[4] * 0.5, m[4], source.height, destination.height, positions.rows);
-    gather_pixels(source, positions, destination);
-    return Status::ok();
-}
-
 void copy_pixel(const PlanarImageView& source, std::int32_t from_x, std::int32_t from_y,
                 const PlanarImageView& destination, std::size_t to) noexcept {
     const std::size_t from =
@@ -109,8 +95,7 @@ Status interpolate(AffineFunction kernel, const Matrix& m, const PlanarImageView
                    const PlanarImageView& destination) noexcept {
     AffineRun run = {m.data(), source, {}, 0, 0, destination.width};
     for (; run.y < destination.height; ++run.y) {
-        const std::size_t row = static_cast<std::size_t>(run.y) * destination.row_stride_bytes;
-        for (int plane = 0; plane < 3; ++plane) run.to[plane] = destination.planes[plane] + row;
+        for (int plane = 0; plane < 3; ++plane) run.to[plane] = destination.row(plane, run.y);
         kernel(run);
     }
     return Status::ok();
@@ -171,7 +156,8 @@ Status Affine::remake(const PlanarImageView& source, const PlanarImageView& dest
         return interpolate(kernels.affine_bicubic, matrix, source, destination);
     }
     if (matrix[1] == 0.0 && matrix[3] == 0.0) {
-        return scale_image(matrix, source, destination, &workspace->positions);
+        return scale_nearest(source, {matrix[2], matrix[0]}, {matrix[5], matrix[4]}, destination,
+                             &workspace->positions);
     }
     if (fits_fixed_point(matrix, destination)) {
         transform_in_fixed_point(matrix, source, destination);

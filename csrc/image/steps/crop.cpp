@@ -143,7 +143,7 @@ Status RandomResizedCrop::resolve(DrawSource* draws, Resolver* resolver) const n
 
 std::shared_ptr<Step> RandomResizedCrop::with_torch_exp(const FindTorchExp& find) const {
     auto copy = std::make_shared<RandomResizedCrop>(*this);
-    copy->log_ratio.torch_exp = find(log_ratio.from, log_ratio.to);
+    copy->torch_exp = find(log_ratio.first, log_ratio.second);
     return copy;
 }
 

@@ -112,10 +112,9 @@ std::string Hue::check() const { return std::fabs(factor) <= 0.5 ? "" : sentence
 void Hue::change(const PlanarImageView& pixels) const noexcept {
     const HueTurn turn(static_cast<std::uint8_t>(static_cast<std::int32_t>(factor * 255.0)));
     for (std::int32_t y = 0; y < pixels.height; ++y) {
-        const std::size_t offset = static_cast<std::size_t>(y) * pixels.row_stride_bytes;
-        std::uint8_t* red = pixels.planes[0] + offset;
-        std::uint8_t* green = pixels.planes[1] + offset;
-        std::uint8_t* blue = pixels.planes[2] + offset;
+        std::uint8_t* red = pixels.row(0, y);
+        std::uint8_t* green = pixels.row(1, y);
+        std::uint8_t* blue = pixels.row(2, y);
         for (std::int32_t x = 0; x < pixels.width; ++x) {
             const Rgb turned = turn_color({red[x], green[x], blue[x]}, turn);
             red[x] = turned.red;

@@ -18,10 +18,6 @@ namespace {
 using Table = std::array<std::uint8_t, 256>;
 using Histogram = std::array<std::uint64_t, 256>;
 
-std::uint8_t* row_of(const PlanarImageView& pixels, std::size_t plane, std::int32_t y) noexcept {
-    return pixels.planes[plane] + static_cast<std::size_t>(y) * pixels.row_stride_bytes;
-}
-
 template <typename MakeValue>
 Table make_table(MakeValue make_value) noexcept {
     Table table;
@@ -44,23 +40,23 @@ void look_up(const Table& table, std::uint8_t* values, std::size_t count) noexce
     for (; i < count; ++i) values[i] = table[values[i]];
 }
 
-void map_values(const Table& table, const PlanarImageView& pixels, std::size_t plane) noexcept {
+void map_values(const Table& table, const PlanarImageView& pixels, int plane) noexcept {
     for (std::int32_t y = 0; y < pixels.height; ++y) {
-        look_up(table, row_of(pixels, plane, y), static_cast<std::size_t>(pixels.width));
+        look_up(table, pixels.row(plane, y), static_cast<std::size_t>(pixels.width));
     }
 }
 
 void map_values(const Table& table, const PlanarImageView& pixels) noexcept {
-    for (std::size_t plane = 0; plane < 3; ++plane) map_values(table, pixels, plane);
+    for (int plane = 0; plane < 3; ++plane) map_values(table, pixels, plane);
 }
 
 // Counts in four histograms: neighbours are often equal, and one counter would wait for itself.
-Histogram count_values(const PlanarImageView& pixels, std::size_t plane) noexcept {
+Histogram count_values(const PlanarImageView& pixels, int plane) noexcept {
     std::array<std::array<std::uint32_t, 256>, 4> counts{};
     Histogram histogram{};
     const auto width = static_cast<std::size_t>(pixels.width);
     for (std::int32_t y = 0; y < pixels.height; ++y) {
-        const std::uint8_t* row = row_of(pixels, plane, y);
+        const std::uint8_t* row = pixels.row(plane, y);
         for (std::size_t x = 0; x < width; ++x) ++counts[x % 4][row[x]];
         if (y % 1024 != 1023 && y + 1 != pixels.height) continue;  // before 2^10 rows of 2^20 pixels fill a counter
         for (auto& part : counts) {
@@ -74,9 +70,9 @@ Histogram count_values(const PlanarImageView& pixels, std::size_t plane) noexcep
 std::int32_t rounded_mean_luma(const PlanarImageView& pixels) noexcept {
     std::uint64_t sum = 0;
     for (std::int32_t y = 0; y < pixels.height; ++y) {
-        const std::uint8_t* red = row_of(pixels, 0, y);
-        const std::uint8_t* green = row_of(pixels, 1, y);
-        const std::uint8_t* blue = row_of(pixels, 2, y);
+        const std::uint8_t* red = pixels.row(0, y);
+        const std::uint8_t* green = pixels.row(1, y);
+        const std::uint8_t* blue = pixels.row(2, y);
         std::uint32_t row_sum = 0;  // 2^20 columns fit
         for (std::int32_t x = 0; x < pixels.width; ++x) row_sum += luma(red[x], green[x], blue[x]);
         sum += row_sum;
@@ -90,10 +86,10 @@ struct Extremes {
     std::uint8_t highest = 0;
 };
 
-Extremes find_extremes(const PlanarImageView& pixels, std::size_t plane) noexcept {
+Extremes find_extremes(const PlanarImageView& pixels, int plane) noexcept {
     Extremes found;
     for (std::int32_t y = 0; y < pixels.height; ++y) {
-        const std::uint8_t* row = row_of(pixels, plane, y);
+        const std::uint8_t* row = pixels.row(plane, y);
         std::uint8_t lowest = 255;
         std::uint8_t highest = 0;
         for (std::int32_t x = 0; x < pixels.width; ++x) {
@@ -154,9 +150,9 @@ std::string PointTable::check() const {
 }
 
 void PointTable::change(const PlanarImageView& pixels) const noexcept {
-    for (std::size_t plane = 0; plane < 3; ++plane) {
+    for (int plane = 0; plane < 3; ++plane) {
         Table of_plane;
-        std::memcpy(of_plane.data(), table.data() + plane * of_plane.size(), of_plane.size());
+        std::memcpy(of_plane.data(), table.data() + static_cast<std::size_t>(plane) * of_plane.size(), of_plane.size());
         map_values(of_plane, pixels, plane);
     }
 }
@@ -170,7 +166,7 @@ void Invert::change(const PlanarImageView& pixels) const noexcept {
 }
 
 void Autocontrast::change(const PlanarImageView& pixels) const noexcept {
-    for (std::size_t plane = 0; plane < 3; ++plane) {
+    for (int plane = 0; plane < 3; ++plane) {
         const Extremes range = find_extremes(pixels, plane);
         if (range.highest <= range.lowest) continue;
         const double scale = 255.0 / (range.highest - range.lowest);
@@ -183,7 +179,7 @@ void Autocontrast::change(const PlanarImageView& pixels) const noexcept {
 }
 
 void Equalize::change(const PlanarImageView& pixels) const noexcept {
-    for (std::size_t plane = 0; plane < 3; ++plane) {
+    for (int plane = 0; plane < 3; ++plane) {
         Table table;
         if (make_equalizing_table(count_values(pixels, plane), &table)) map_values(table, pixels, plane);
     }

@@ -28,7 +28,8 @@ BoxSides draw_box_sides(ImageSize image, const RandomBoxRule& rule, DrawSource* 
     const auto scale_from = static_cast<float>(rule.scale[0]);
     const auto scale_to = static_cast<float>(rule.scale[1]);
     const double target_area = area * static_cast<double>(draws->uniform(scale_from, scale_to));
-    const auto aspect = static_cast<double>(draws->uniform_exp(rule.log_ratio));
+    const auto [log_from, log_to] = rule.log_ratio;
+    const auto aspect = static_cast<double>(draws->uniform_exp(log_from, log_to, rule.torch_exp.get()));
     return {std::nearbyint(std::sqrt(target_area * aspect)), std::nearbyint(std::sqrt(target_area / aspect))};
 }
 

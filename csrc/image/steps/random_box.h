@@ -2,7 +2,9 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "base/image_view.h"
 #include "image/plan/step.h"
@@ -13,7 +15,8 @@ namespace fastload {
 struct RandomBoxRule {
     std::array<double, 2> scale = {0.08, 1.0};
     std::array<double, 2> ratio = {3.0 / 4.0, 4.0 / 3.0};
-    LogRange log_ratio = {-0.28768207F, 0.28768207F, nullptr};  // torch.log of float32 `ratio`
+    std::pair<float, float> log_ratio = {-0.28768207F, 0.28768207F};  // torch.log of float32 `ratio`
+    std::shared_ptr<const TorchExp> torch_exp;  // torch's own between these two; null: the correctly rounded one
 };
 
 // Names the wrong argument; empty if all are valid.

@@ -59,7 +59,7 @@ Status RandomErasing::resolve(DrawSource* draws, Resolver* resolver) const noexc
 
 std::shared_ptr<Step> RandomErasing::with_torch_exp(const FindTorchExp& find) const {
     auto copy = std::make_shared<RandomErasing>(*this);
-    copy->log_ratio.torch_exp = find(log_ratio.from, log_ratio.to);
+    copy->torch_exp = find(log_ratio.first, log_ratio.second);
     return copy;
 }
 

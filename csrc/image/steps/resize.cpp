@@ -18,8 +18,11 @@ class NearestResize final : public Operation {
     explicit NearestResize(ImageSize to) noexcept : to_(to) {}
 
     Status run(WorkingImage* image) const noexcept override {
+        // The last pixel stays inside if a side is below some 10^7.
         return image->remake(to_, [image](const PlanarImageView& source, const PlanarImageView& destination) {
-            return resize_nearest(source, destination, &image->workspace().positions);
+            const AxisScale columns = {0.0, static_cast<double>(source.width) / destination.width};
+            const AxisScale rows = {0.0, static_cast<double>(source.height) / destination.height};
+            return scale_nearest(source, columns, rows, destination, &image->workspace().positions);
         });
     }
     OperationReport report() const override { return report_resize(to_, Interpolation::kNearest); }

@@ -10,10 +10,6 @@
 namespace fastload {
 namespace {
 
-std::uint8_t* row_of(const PlanarImageView& image, int plane, std::int32_t y) noexcept {
-    return image.planes[plane] + static_cast<std::size_t>(y) * image.row_stride_bytes;
-}
-
 class HorizontalFlip final : public Operation {
   public:
     Status run(WorkingImage* image) const noexcept override {
@@ -29,7 +25,7 @@ Status VerticalFlip::remake(const PlanarImageView& source, const PlanarImageView
                             Workspace*) const noexcept {
     for (int plane = 0; plane < 3; ++plane) {
         for (std::int32_t y = 0; y < source.height; ++y) {
-            std::memcpy(row_of(destination, plane, source.height - 1 - y), row_of(source, plane, y),
+            std::memcpy(destination.row(plane, source.height - 1 - y), source.row(plane, y),
                         static_cast<std::size_t>(source.width));
         }
     }
@@ -39,8 +35,8 @@ Status VerticalFlip::remake(const PlanarImageView& source, const PlanarImageView
 Status Rotate180::remake(const PlanarImageView& source, const PlanarImageView& destination, Workspace*) const noexcept {
     for (int plane = 0; plane < 3; ++plane) {
         for (std::int32_t y = 0; y < source.height; ++y) {
-            const std::uint8_t* row = row_of(source, plane, y);
-            std::reverse_copy(row, row + source.width, row_of(destination, plane, source.height - 1 - y));
+            const std::uint8_t* row = source.row(plane, y);
+            std::reverse_copy(row, row + source.width, destination.row(plane, source.height - 1 - y));
         }
     }
     return Status::ok();
@@ -58,7 +54,7 @@ Status AxisExchange::remake(const PlanarImageView& source, const PlanarImageView
             const std::int32_t bottom = std::min(top + kSquare, source.height);
             for (std::int32_t x = 0; x < source.width; ++x) {
                 const std::uint8_t* column = source.planes[plane] + x;
-                std::uint8_t* output = row_of(destination, plane, reverses_rows_ ? source.width - 1 - x : x);
+                std::uint8_t* output = destination.row(plane, reverses_rows_ ? source.width - 1 - x : x);
                 output += reverses_columns_ ? source.height - 1 - top : top;
                 for (std::int32_t y = top; y < bottom; ++y) {
                     output[step * (y - top)] = column[static_cast<std::size_t>(y) * stride_bytes];

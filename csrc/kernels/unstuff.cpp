@@ -1,25 +1,18 @@
-// The handling of FF in unstuffing. How the bytes up to the next FF are found and copied differs between variants.
-#pragma once
-
-#include <cstddef>
-#include <cstdint>
-
-#include "base/span.h"
 #include "kernels/unstuff.h"
+
+#include <cstring>
 
 namespace fastload {
 
-// copy_run(from, end, to) copies the bytes before the first FF of [from, end), or all of them if there is none, and
-// returns their number. It may write kUnstuffSlackBytes after them. Inlined, so that it can be used in a target region.
-template <typename CopyRun>
-inline __attribute__((always_inline)) UnstuffedScan unstuff_with(const CopyRun& copy_run, ByteSpan source,
-                                                                 std::uint8_t* clean,
-                                                                 Span<std::uint32_t> restart_offsets) noexcept {
+UnstuffedScan unstuff(ByteSpan source, std::uint8_t* clean, Span<std::uint32_t> restart_offsets) noexcept {
     UnstuffedScan scan;
     const std::uint8_t* next = source.begin();
     const std::uint8_t* const end = source.end();
     while (next != end) {
-        const std::size_t run = copy_run(next, end, clean + scan.clean_bytes);
+        const auto remaining = static_cast<std::size_t>(end - next);
+        const auto* found = static_cast<const std::uint8_t*>(std::memchr(next, 0xFF, remaining));
+        const std::size_t run = found == nullptr ? remaining : static_cast<std::size_t>(found - next);
+        std::memcpy(clean + scan.clean_bytes, next, run);
         scan.clean_bytes += run;
         next += run;
         if (end - next < 2) break;  // no FF left, or one that is the last byte
@@ -41,6 +34,19 @@ inline __attribute__((always_inline)) UnstuffedScan unstuff_with(const CopyRun& 
     }
     scan.source_bytes = static_cast<std::size_t>(next - source.begin());
     return scan;
+}
+
+std::size_t find_marker_scalar(ByteSpan bytes) noexcept {
+    std::size_t place = 0;
+    while (place < bytes.size()) {
+        const void* const found = std::memchr(bytes.data() + place, 0xFF, bytes.size() - place);
+        if (found == nullptr) break;
+        place = static_cast<std::size_t>(static_cast<const std::uint8_t*>(found) - bytes.data());
+        if (bytes.size() - place < 2) break;
+        if (bytes[place + 1] != 0) return place;
+        place += 2;
+    }
+    return bytes.size();
 }
 
 }  // namespace fastload
