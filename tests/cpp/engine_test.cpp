@@ -373,34 +373,34 @@ TEST_CASE(an_empty_batch_is_ready_at_once) {
 }
 
 TEST_CASE(buffer_pool_reuses_a_buffer_only_after_its_last_owner_is_gone) {
-    BufferPool pool(2);
-    std::shared_ptr<BufferPool::Buffer> first = pool.allocate(100000);
-    const std::shared_ptr<BufferPool::Buffer> view = first;
-    std::uint8_t* const data = first->data;
+    const auto pool = std::make_shared<BufferPool>(2);
+    SharedBytes first = pool->allocate(100000);
+    const SharedBytes view = first;
+    std::uint8_t* const data = first->data();
     first.reset();
-    const std::shared_ptr<BufferPool::Buffer> second = pool.allocate(100000);
-    CHECK(second->data != data);
-    CHECK(view->data == data);
+    const SharedBytes second = pool->allocate(100000);
+    CHECK(second->data() != data);
+    CHECK(view->data() == data);
 }
 
 TEST_CASE(buffer_pool_keeps_no_more_free_buffers_than_asked_and_outlives_its_owner) {
-    auto pool = std::make_unique<BufferPool>(2);
-    std::vector<std::shared_ptr<BufferPool::Buffer>> buffers;
+    auto pool = std::make_shared<BufferPool>(2);
+    std::vector<SharedBytes> buffers;
     for (int i = 0; i < 5; ++i) buffers.push_back(pool->allocate(4096));
     CHECK_EQUAL(pool->bytes_held(), 5U * 4096);
     buffers.resize(1);
     CHECK_EQUAL(pool->bytes_held(), 3U * 4096);
     pool.reset();
-    buffers[0]->data[0] = 1;
+    buffers[0]->data()[0] = 1;
     buffers.clear();
 }
 
 TEST_CASE(buffer_pool_does_not_waste_a_large_buffer_on_a_small_batch) {
-    BufferPool pool(4);
-    std::uint8_t* const large = pool.allocate(1 << 20)->data;
-    CHECK(pool.allocate(1000)->data != large);
-    CHECK(pool.allocate(1 << 20)->data == large);
-    CHECK(pool.allocate(SIZE_MAX) == nullptr);
+    const auto pool = std::make_shared<BufferPool>(4);
+    std::uint8_t* const large = pool->allocate(1 << 20)->data();
+    CHECK(pool->allocate(1000)->data() != large);
+    CHECK(pool->allocate(1 << 20)->data() == large);
+    CHECK(pool->allocate(SIZE_MAX) == nullptr);
 }
 
 TEST_CASE(deferred_releases_come_out_once) {
@@ -556,16 +556,16 @@ TEST_CASE(a_sample_the_reference_decoder_dropped_fails) {
 }
 
 TEST_CASE(buffer_pool_counts_what_it_holds_also_after_a_failed_allocation) {
-    BufferPool pool(2);
+    const auto pool = std::make_shared<BufferPool>(2);
     for (std::int64_t n = 1; n < 4; ++n) {
         try {
             const testing::FailingAllocation scope(n, false);
-            pool.allocate(4096);
+            pool->allocate(4096);
         } catch (const std::bad_alloc&) {
         }
-        CHECK(pool.bytes_held() <= 4096U);
+        CHECK(pool->bytes_held() <= 4096U);
     }
-    CHECK_EQUAL(pool.bytes_held(), 4096U);
+    CHECK_EQUAL(pool->bytes_held(), 4096U);
 }
 
 }  // namespace fastload
