@@ -26,6 +26,7 @@
 #include "engine/batch/buffer_pool.h"
 #include "engine/engine.h"
 #include "engine/fork_guard.h"
+#include "engine/iteration.h"
 #include "engine/sample/native_sample_worker.h"
 #include "engine/sample/sample_decoder.h"
 #include "io/file_reader.h"
@@ -112,7 +113,8 @@ class EngineHandle {
         const SampleSource source = {index, views_of(views), std::nullopt, seed, epoch, directory, first_steps};
         std::vector<SampleSource> sources(num_lanes, source);
         for (std::size_t lane = 0; lane < draws.size(); ++lane) sources[lane].torch_draws = draws[lane];
-        return make_iteration_object(engine_.open_iteration(std::move(sources), first_lane));
+        return make_iteration_object(
+            std::make_unique<Iteration>(engine_.shared_core(), std::move(sources), first_lane));
     }
 
     py::object next_fallback() { return fastload::next_fallback(engine_.core()); }
