@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 namespace fastload {
 
@@ -29,5 +30,8 @@ class Span {
 };
 
 using ByteSpan = Span<const std::uint8_t>;
+
+// Bytes that stay as long as one of the pointers to their span.
+using SharedBytes = std::shared_ptr<const Span<std::uint8_t>>;
 
 }  // namespace fastload

@@ -1,8 +1,10 @@
-// Owns a file descriptor.
+// Owners of a file descriptor, and of a directory that is being listed.
 #pragma once
 
+#include <dirent.h>
 #include <unistd.h>
 
+#include <memory>
 #include <utility>
 
 namespace fastload {
@@ -28,5 +30,10 @@ class UniqueFd {
   private:
     int fd_ = -1;
 };
+
+struct CloseDirectory {
+    void operator()(DIR* directory) const noexcept { ::closedir(directory); }
+};
+using DirectoryHandle = std::unique_ptr<DIR, CloseDirectory>;
 
 }  // namespace fastload

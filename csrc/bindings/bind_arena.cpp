@@ -77,10 +77,9 @@ void set_free(ArenaSlots& slots, const std::vector<std::size_t>& numbers) {
 }
 
 py::object allocate(ArenaSlots& slots, std::size_t size) {
-    std::shared_ptr<ArenaSlots::Buffer> buffer = without_gil([&] { return slots.allocate(size); });
-    if (buffer == nullptr) return py::none();
-    std::uint8_t* const data = buffer->data;
-    return make_host_buffer(std::move(buffer), data, size);
+    SharedBytes memory = without_gil([&] { return slots.allocate(size); });
+    if (memory == nullptr) return py::none();
+    return make_host_buffer(std::move(memory));
 }
 
 Place place_of(const std::optional<ArenaSlots::Place>& place) {

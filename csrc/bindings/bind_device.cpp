@@ -51,26 +51,27 @@ py::dict describe_device_failure(const DeviceStatus& status) {
     return fields;
 }
 
-// In a forked child the released memory is leaked below: see StagingSlot::Memory.
+// Ends the ring, whose memory Python owns, once no copy reads from it any more.
+struct RingHandle {
+    std::shared_ptr<StagingRing> ring;
 
-// Ends the ring's memory, which Python owns, once no copy reads from it any more.
-struct DeleteRing {
-    void operator()(StagingRing* ring) const noexcept {
-        delete ring;
+    ~RingHandle() {
+        ring.reset();
         run_deferred_releases();
     }
 };
-using RingHolder = std::unique_ptr<StagingRing, DeleteRing>;
 
-RingHolder make_ring(std::shared_ptr<DeviceBackend> backend, std::uintptr_t address, std::size_t slot_bytes,
-                     std::size_t num_slots, py::object owner) {
+std::unique_ptr<RingHandle> make_ring(std::shared_ptr<DeviceBackend> backend, std::uintptr_t address,
+                                      std::size_t slot_bytes, std::size_t num_slots, py::object owner) {
     std::size_t size_bytes = 0;
     if (slot_bytes == 0 || num_slots == 0 || !checked_multiply(slot_bytes, num_slots, &size_bytes)) {
         throw py::value_error("slot_bytes and num_slots must be positive and their product a size, got " +
                               std::to_string(slot_bytes) + " and " + std::to_string(num_slots));
     }
-    return RingHolder(new StagingRing(std::move(backend), reinterpret_cast<std::uint8_t*>(address), slot_bytes,
-                                      num_slots, make_token(std::move(owner))));
+    auto handle = std::make_unique<RingHandle>();
+    handle->ring = StagingRing::open(std::move(backend), reinterpret_cast<std::uint8_t*>(address), slot_bytes,
+                                     num_slots, make_token(std::move(owner)));
+    return handle;
 }
 
 void sweep_staging_rings() {
@@ -79,9 +80,9 @@ void sweep_staging_rings() {
 }
 
 // Returns a slot, None if all are in use, or a failure.
-py::object take(StagingRing& ring) {
+py::object take(const RingHandle& handle) {
     std::unique_ptr<StagingSlot> slot;
-    const DeviceStatus status = without_gil([&] { return ring.take(&slot); });
+    const DeviceStatus status = without_gil([&] { return handle.ring->take(&slot); });
     if (!status.is_ok()) return describe_device_failure(status);
     return py::cast(std::shared_ptr<StagingSlot>(std::move(slot)));
 }
@@ -126,7 +127,7 @@ void bind_device(py::module_& m) {
         .def_property_readonly("address",
                                [](const StagingSlot& slot) { return reinterpret_cast<std::uintptr_t>(slot.data()); });
 
-    Class<StagingRing, RingHolder>(m, "StagingRing")
+    Class<RingHandle>(m, "StagingRing")
         .def(py::init(&make_ring), py::arg("backend"), py::kw_only(), py::arg("address"), py::arg("slot_bytes"),
              py::arg("num_slots"), py::arg("owner"))
         .def("take", &take);

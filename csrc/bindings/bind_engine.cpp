@@ -26,6 +26,7 @@
 #include "engine/batch/buffer_pool.h"
 #include "engine/engine.h"
 #include "engine/fork_guard.h"
+#include "engine/iteration.h"
 #include "engine/sample/native_sample_worker.h"
 #include "engine/sample/sample_decoder.h"
 #include "io/file_reader.h"
@@ -41,13 +42,13 @@ using Plans = std::vector<std::shared_ptr<TransformPlan>>;
 constexpr double kLongestCloseSeconds = 3600;
 
 struct HostBuffer {
-    std::shared_ptr<BufferPool::Buffer> buffer;
+    SharedBytes memory;
 };
 
 std::unique_ptr<HostBuffer> allocate_from(BufferPool& pool, std::size_t size_bytes) {
     auto host_buffer = std::make_unique<HostBuffer>();
-    host_buffer->buffer = without_gil([&] { return pool.allocate(std::max<std::size_t>(size_bytes, 1)); });
-    if (host_buffer->buffer == nullptr) throw std::bad_alloc();
+    host_buffer->memory = without_gil([&] { return pool.allocate(std::max<std::size_t>(size_bytes, 1)); });
+    if (host_buffer->memory == nullptr) throw std::bad_alloc();
     return host_buffer;
 }
 
@@ -92,13 +93,13 @@ class EngineHandle {
   public:
     EngineHandle(std::size_t num_threads, std::size_t max_free_buffers, std::uint64_t max_file_bytes,
                  std::uint64_t max_pixels, bool is_native_jpeg_allowed, std::shared_ptr<DecodeCache> cache)
-        : pool_(max_free_buffers),
+        : pool_(std::make_shared<BufferPool>(max_free_buffers)),
           engine_(num_threads,
                   worker_factory(options_of(max_file_bytes, max_pixels, is_native_jpeg_allowed, std::move(cache)))) {}
 
     std::unique_ptr<HostBuffer> allocate(std::size_t size_bytes) {
         check_process(engine_.core());
-        return allocate_from(pool_, size_bytes);
+        return allocate_from(*pool_, size_bytes);
     }
 
     // `draws` is the generator of each lane; none if the draws come from the counter, which `seed` and `epoch` name.
@@ -112,7 +113,8 @@ class EngineHandle {
         const SampleSource source = {index, views_of(views), std::nullopt, seed, epoch, directory, first_steps};
         std::vector<SampleSource> sources(num_lanes, source);
         for (std::size_t lane = 0; lane < draws.size(); ++lane) sources[lane].torch_draws = draws[lane];
-        return make_iteration_object(engine_.open_iteration(std::move(sources), first_lane));
+        return make_iteration_object(
+            std::make_unique<Iteration>(engine_.shared_core(), std::move(sources), first_lane));
     }
 
     py::object next_fallback() { return fastload::next_fallback(engine_.core()); }
@@ -148,7 +150,7 @@ class EngineHandle {
         stats["fallback_reasons"] = std::move(reasons);
         stats["stage_seconds"] = std::move(stages);
         stats["worker_wait_seconds"] = seconds(counters.worker_wait_ns);
-        stats["bytes_held"] = pool_.bytes_held();
+        stats["bytes_held"] = pool_->bytes_held();
         stats["scratch_bytes"] = counters.scratch_bytes + engine_.core().files().spare_bytes();
         stats["batches_in_flight"] = in_flight;
         stats["queue_depth"] = ready;
@@ -166,14 +168,14 @@ class EngineHandle {
         return [&kernels, options] { return std::make_unique<NativeSampleWorker>(kernels, options); };
     }
 
-    BufferPool pool_;
+    const std::shared_ptr<BufferPool> pool_;
     Engine engine_;
 };
 
 // For the slot bf_getbuffer; pybind11's would allocate.
 int view_host_buffer(PyObject* self, Py_buffer* view, int flags) noexcept {
-    const BufferPool::Buffer& buffer = *py::handle(self).cast<HostBuffer&>().buffer;
-    return PyBuffer_FillInfo(view, self, buffer.data, static_cast<py::ssize_t>(buffer.size), 0, flags);
+    const Span<std::uint8_t>& bytes = *py::handle(self).cast<HostBuffer&>().memory;
+    return PyBuffer_FillInfo(view, self, bytes.data(), static_cast<py::ssize_t>(bytes.size()), 0, flags);
 }
 
 // The object that holds the bytes of a sample.
@@ -358,15 +360,8 @@ NativeWorkerOptions options_of(std::uint64_t max_file_bytes, std::uint64_t max_p
     return options;
 }
 
-py::object make_host_buffer(std::shared_ptr<void> owner, std::uint8_t* data, std::size_t size) {
-    struct Owned {
-        std::shared_ptr<void> owner;
-        BufferPool::Buffer buffer;
-    };
-    const auto owned = std::make_shared<Owned>(Owned{std::move(owner), {data, size}});
-    auto host_buffer = std::make_unique<HostBuffer>();
-    host_buffer->buffer = {owned, &owned->buffer};
-    return py::cast(std::move(host_buffer));
+py::object make_host_buffer(SharedBytes memory) {
+    return py::cast(std::make_unique<HostBuffer>(HostBuffer{std::move(memory)}));
 }
 
 void bind_engine(py::module_& m) {
@@ -375,21 +370,21 @@ void bind_engine(py::module_& m) {
     reinterpret_cast<PyHeapTypeObject*>(host_buffer.ptr())->as_buffer = {&view_host_buffer, nullptr};
     host_buffer
         .def_property_readonly(
-            "address", [](const HostBuffer& host) { return reinterpret_cast<std::uintptr_t>(host.buffer->data); })
-        .def_property_readonly("nbytes", [](const HostBuffer& host) { return host.buffer->size; });
+            "address", [](const HostBuffer& host) { return reinterpret_cast<std::uintptr_t>(host.memory->data()); })
+        .def_property_readonly("nbytes", [](const HostBuffer& host) { return host.memory->size(); });
 
     Class<BatchRows>(m, "BatchRows")
         .def(py::init([](const HostBuffer& host, std::size_t num_rows) {
-                 if (num_rows == 0 || host.buffer->size % num_rows != 0) {
+                 if (num_rows == 0 || host.memory->size() % num_rows != 0) {
                      throw py::value_error("the rows must fill the buffer");
                  }
-                 return BatchRows(host.buffer, num_rows);
+                 return BatchRows(host.memory, num_rows);
              }),
              py::arg("buffer"), py::arg("num_rows"))
         .def("is_held", [](const BatchRows& rows, std::size_t row) { return row < rows.count() && rows.is_held(row); })
         .def_property_readonly("num_held", &BatchRows::num_held);
 
-    Class<BufferPool>(m, "BufferPool")
+    Class<BufferPool, std::shared_ptr<BufferPool>>(m, "BufferPool")
         .def(py::init<std::size_t>(), py::arg("max_free_buffers"))
         .def("allocate", &allocate_from, py::arg("nbytes"))
         .def_property_readonly("bytes_held", &BufferPool::bytes_held);

@@ -222,10 +222,10 @@ class Submission {
     // Throws py::value_error, or py::index_error for an index, if the fields do not suit `source`.
     Submission(const py::handle& fields, const SampleSource& source) {
         Memory memory;
-        std::tie(indices_, memory, owner_, copy, draw_numbers_) = fields.cast<
+        std::tie(indices_, memory, owner_, copy_, draw_numbers_) = fields.cast<
             std::tuple<IndexArray, Memory, py::object, std::shared_ptr<BatchCopy>, std::optional<NumberArray>>>();
-        for (const std::int64_t index : indices()) check_index(*source.index, index);
-        const std::size_t count = indices().size();
+        const auto count = static_cast<std::size_t>(indices_.size());
+        for (std::size_t i = 0; i < count; ++i) check_index(*source.index, indices_.data()[i]);
         if (memory.size() != (count == 0 ? 0 : source.views.size())) {
             throw py::value_error("there must be memory for " + std::to_string(source.views.size()) + " views, got " +
                                   std::to_string(memory.size()));
@@ -240,26 +240,29 @@ class Submission {
             }
             images_.push_back(reinterpret_cast<std::uint8_t*>(address));
         }
-        if (draw_numbers_ && draw_numbers().size() != count) {
+        if (draw_numbers_ && draw_numbers_->size() != indices_.size()) {
             throw py::value_error("there must be " + std::to_string(count) +
-                                  " draw_numbers, one for each sample, got " + std::to_string(draw_numbers().size()));
+                                  " draw_numbers, one for each sample, got " + std::to_string(draw_numbers_->size()));
         }
     }
 
-    Span<const std::int64_t> indices() const { return {indices_.data(), static_cast<std::size_t>(indices_.size())}; }
-    Span<std::uint8_t* const> images() const { return {images_.data(), images_.size()}; }
-    std::shared_ptr<void> owner() const { return make_token(owner_); }
-    Span<const std::uint32_t> draw_numbers() const {
-        if (!draw_numbers_) return {};
-        return {draw_numbers_->data(), static_cast<std::size_t>(draw_numbers_->size())};
+    // Views this object.
+    NewBatch batch() const {
+        NewBatch batch{span_of(indices_), {images_.data(), images_.size()}, make_token(owner_), copy_};
+        if (draw_numbers_) batch.draw_numbers = span_of(*draw_numbers_);
+        return batch;
     }
 
-    std::shared_ptr<BatchCopy> copy;
-
   private:
+    template <typename T>
+    static Span<const T> span_of(const py::array_t<T, py::array::c_style>& array) {
+        return {array.data(), static_cast<std::size_t>(array.size())};
+    }
+
     IndexArray indices_;
     std::vector<std::uint8_t*> images_;
     py::object owner_;
+    std::shared_ptr<BatchCopy> copy_;
     std::optional<NumberArray> draw_numbers_;
 };
 
@@ -287,23 +290,21 @@ class IterationHandle {
     explicit IterationHandle(std::unique_ptr<Iteration> iteration) : iteration_(std::move(iteration)) {}
     ~IterationHandle() {
         if (is_forked()) return;
-        iteration().cancel();
+        (*iteration_)->cancel();
         run_deferred_releases();
     }
 
     // Empties `given` when the batch is queued. In one call, so that an interrupt comes before or after both.
     void submit(const py::tuple& fields, const py::list& given) {
-        check_process(core());
         run_deferred_releases();
-        const Submission batch(fields, iteration().front().source());
-        iteration().submit(batch.indices(), batch.images(), batch.owner(), batch.copy, batch.draw_numbers());
+        const Submission submission(fields, iteration().front().source());
+        iteration().submit(submission.batch());
         empty(given);
     }
 
     // Returns the next batch in order, or a FallbackTask (only without threads), or None when `timeout_seconds` > 0 has
     // passed, or a sentence if the engine was closed. Raises StopIteration when every submitted batch was taken.
     py::object next(double timeout_seconds) {
-        check_process(core());
         run_deferred_releases();
         const auto begin = std::chrono::steady_clock::now();
         for (;;) {
@@ -343,10 +344,7 @@ class IterationHandle {
     }
 
     // The owners of the first `count` batches in flight, in the order in which they will be taken.
-    py::list owners_in_flight(std::size_t count) const {
-        check_process(core());
-        return objects_of(iteration().memory_in_flight(count));
-    }
+    py::list owners_in_flight(std::size_t count) const { return objects_of(iteration().memory_in_flight(count)); }
 
     // Drops these batches and submits `again` instead, whose draws begin where the draws of `batch` ended. In one call,
     // so that an interrupt comes before or after it. Does nothing if that was done before, or if the engine was closed.
@@ -369,7 +367,6 @@ class IterationHandle {
     // ends, because batches would come in another order.
     bool submit_again(const Batch& batch, const py::tuple& first, const LostDrawList& lost_draws, const py::list& later,
                       const std::vector<py::list>& taken) {
-        check_process(core());
         run_deferred_releases();
         const Submission again(first, iteration().front().source());
         const std::vector<Submission> submissions = checked(later);
@@ -377,8 +374,7 @@ class IterationHandle {
         const std::shared_ptr<DrawLane> lane = batch.taken_back(iteration());
         if (lane == nullptr) return false;
         whole_or_cancelled([&] {
-            lane->submit_first(again.indices(), again.images(), again.owner(), again.copy, {lost.data(), lost.size()},
-                               again.draw_numbers());
+            lane->submit_first(again.batch(), {lost.data(), lost.size()});
             submit_to(*lane, submissions);
         });
         for (const py::list& list : taken) empty(list);
@@ -386,38 +382,31 @@ class IterationHandle {
     }
 
     // torch's generator of each worker before the first batch that was not taken; none if no draws are in order.
-    std::vector<TorchDraws> draws_untaken() const {
-        check_process(core());
-        return iteration().draws_untaken();
-    }
+    std::vector<TorchDraws> draws_untaken() const { return iteration().draws_untaken(); }
 
     void begin_epoch() {
-        check_process(core());
         if (iteration().batches_in_flight() != 0) throw std::logic_error("batches are in flight");
         iteration().begin_epoch();
     }
 
-    void set_draws(const TorchDraws& draws) {
-        check_process(core());
-        iteration().front().set_draws(draws);
-    }
+    void set_draws(const TorchDraws& draws) { iteration().front().set_draws(draws); }
 
     void cancel() {
-        check_process(core());
         iteration().cancel();
         run_deferred_releases();
     }
 
     bool is_forked() const { return core().is_forked(); }
 
-    std::size_t batches_in_flight() const {
-        check_process(core());
-        return iteration().batches_in_flight();
-    }
+    std::size_t batches_in_flight() const { return iteration().batches_in_flight(); }
 
   private:
-    Iteration& iteration() const noexcept { return **iteration_; }
-    const EngineCore& core() const noexcept { return iteration().front().core(); }
+    const EngineCore& core() const noexcept { return (*iteration_)->front().core(); }
+    // Throws in a forked child, see check_process(). The public functions call it before anything that takes a lock.
+    Iteration& iteration() const {
+        check_process(core());
+        return **iteration_;
+    }
 
     template <typename Submit>
     void whole_or_cancelled(Submit&& submit) {
@@ -435,10 +424,8 @@ class IterationHandle {
         return submissions;
     }
 
-    static void submit_to(DrawLane& lane, const std::vector<Submission>& batches) {
-        for (const Submission& batch : batches) {
-            lane.submit(batch.indices(), batch.images(), batch.owner(), batch.copy, batch.draw_numbers());
-        }
+    static void submit_to(DrawLane& lane, const std::vector<Submission>& submissions) {
+        for (const Submission& submission : submissions) lane.submit(submission.batch());
     }
 
     LeakedAfterFork<std::unique_ptr<Iteration>> iteration_;

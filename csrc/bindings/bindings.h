@@ -83,8 +83,8 @@ NativeWorkerOptions options_of(std::uint64_t max_file_bytes, std::uint64_t max_p
 void check_process(const EngineCore& core);
 // The Python object of a new iteration.
 pybind11::object make_iteration_object(std::unique_ptr<Iteration> iteration);
-// The Python object HostBuffer for memory that `owner` keeps.
-pybind11::object make_host_buffer(std::shared_ptr<void> owner, std::uint8_t* data, std::size_t size);
+// The Python object HostBuffer.
+pybind11::object make_host_buffer(SharedBytes memory);
 // Waits for a sample that needs the reference decoder. Returns a FallbackTask, or None once the engine is closed. If
 // there is no memory for the task, its sample fails.
 pybind11::object next_fallback(EngineCore& core);

@@ -18,11 +18,6 @@ using CallWithArray = PyObject* (*)(PyObject* self, PyObject* const* arguments, 
 // pybind11's one function for all functions of a module. Its arguments come in an array, before version 3.1 in a tuple.
 PyCFunction g_dispatcher = nullptr;
 
-template <typename To, typename From>
-To function_cast(From function) noexcept {
-    return reinterpret_cast<To>(reinterpret_cast<void (*)()>(function));
-}
-
 // If a value could not be converted for lack of memory, pybind11 has raised a TypeError because of that.
 PyObject* with_memory_error(PyObject* result) noexcept {
     if (result != nullptr || PyErr_ExceptionMatches(PyExc_TypeError) == 0) return result;
@@ -41,7 +36,7 @@ PyObject* with_memory_error(PyObject* result) noexcept {
 template <typename Call, typename... Arguments>
 PyObject* guarded(Arguments... arguments) {
     try {
-        return with_memory_error(function_cast<Call>(g_dispatcher)(arguments...));
+        return with_memory_error(cast_function<Call>(g_dispatcher)(arguments...));
     } catch (const std::exception&) {
         return PyErr_NoMemory();  // pybind11 has turned all others into Python's errors
     }
@@ -69,8 +64,8 @@ void guard(const py::handle& object) {
     }
     PyMethodDef* const method = definition_of(object);
     if (method->ml_meth != g_dispatcher) return;
-    method->ml_meth = (method->ml_flags & METH_FASTCALL) != 0 ? function_cast<PyCFunction>(&call_with_array)
-                                                              : function_cast<PyCFunction>(&call_with_tuple);
+    method->ml_meth = (method->ml_flags & METH_FASTCALL) != 0 ? cast_function<PyCFunction>(&call_with_array)
+                                                              : cast_function<PyCFunction>(&call_with_tuple);
 }
 
 }  // namespace

@@ -60,41 +60,35 @@ std::vector<std::shared_ptr<void>> DrawLane::memory_in_flight() const {
     return memory;
 }
 
-void DrawLane::submit(Span<const std::int64_t> indices, Span<std::uint8_t* const> images, std::shared_ptr<void> memory,
-                      std::shared_ptr<BatchCopy> copy, Span<const std::uint32_t> draw_numbers) {
-    queue(slot_for(indices, images, std::move(memory), std::move(copy), draw_numbers), WorkQueue::End::kBack);
-}
+void DrawLane::submit(const NewBatch& batch) { queue(slot_for(batch), WorkQueue::End::kBack); }
 
-void DrawLane::submit_first(Span<const std::int64_t> indices, Span<std::uint8_t* const> images,
-                            std::shared_ptr<void> memory, std::shared_ptr<BatchCopy> copy,
-                            Span<const LostDraws> lost_draws, Span<const std::uint32_t> draw_numbers) {
-    std::shared_ptr<BatchSlot> slot = slot_for(indices, images, std::move(memory), std::move(copy), draw_numbers);
+void DrawLane::submit_first(const NewBatch& batch, Span<const LostDraws> lost_draws) {
+    std::shared_ptr<BatchSlot> slot = slot_for(batch);
     slot->lost_draws.assign(lost_draws.begin(), lost_draws.end());
     slot->revived.reserve(lost_draws.size());
     slot->lost_report.reset(source_);
     queue(std::move(slot), WorkQueue::End::kFront);
 }
 
-std::shared_ptr<BatchSlot> DrawLane::slot_for(Span<const std::int64_t> indices, Span<std::uint8_t* const> images,
-                                              std::shared_ptr<void> memory, std::shared_ptr<BatchCopy> copy,
-                                              Span<const std::uint32_t> draw_numbers) {
+std::shared_ptr<BatchSlot> DrawLane::slot_for(const NewBatch& batch) {
+    const std::size_t size = batch.indices.size();
     std::shared_ptr<BatchSlot> slot = free_slot();
-    slot->sample_indices.assign(indices.begin(), indices.end());
-    slot->draw_numbers.assign(draw_numbers.begin(), draw_numbers.end());
-    slot->reports.resize(indices.size());
+    slot->sample_indices.assign(batch.indices.begin(), batch.indices.end());
+    slot->draw_numbers.assign(batch.draw_numbers.begin(), batch.draw_numbers.end());
+    slot->reports.resize(size);
     for (SampleReport& report : slot->reports) report.reset(source_);
-    slot->images.assign(images.begin(), images.end());
-    slot->memory = std::move(memory);
-    slot->copy = std::move(copy);
+    slot->images.assign(batch.images.begin(), batch.images.end());
+    slot->memory = batch.memory;
+    slot->copy = batch.copy;
     slot->next_position = 0;
-    slot->samples_left = indices.size();
+    slot->samples_left = size;
     slot->errors.clear();
-    slot->errors.reserve(indices.size());
+    slot->errors.reserve(size);
     slot->lost_draws.clear();
     slot->revived.clear();
     slot->files.clear();
-    slot->files.resize(indices.size());
-    slot->turns.assign(draw_order_.is_needed() ? indices.size() : 0, SampleTurn{});
+    slot->files.resize(size);
+    slot->turns.assign(draw_order_.is_needed() ? size : 0, SampleTurn{});
     slot->has_begun_to_draw = false;
     slot->num_drawn = slot->num_lost_drawn = 0;
     return slot;

@@ -28,6 +28,15 @@ enum class WaitResult : std::uint8_t {
     kFault,            // a thread failed; see fault()
 };
 
+// A batch to be loaded.
+struct NewBatch {
+    Span<const std::int64_t> indices;      // of its samples; each lies in [0, num_samples())
+    Span<std::uint8_t* const> images;      // for each view of the source, room for all samples
+    std::shared_ptr<void> memory;          // keeps that room valid until nothing needs it: Note [slot lifetime]
+    std::shared_ptr<BatchCopy> copy = {};  // if any: notified when all samples are written; not if one has failed
+    Span<const std::uint32_t> draw_numbers = {};  // one for each sample, or none: Note [counter layout]
+};
+
 // Thread-safe, except that without threads one caller at a time may be inside wait().
 class DrawLane final : public EngineClient, public std::enable_shared_from_this<DrawLane> {
   public:
@@ -36,19 +45,12 @@ class DrawLane final : public EngineClient, public std::enable_shared_from_this<
     // A lane ends with its engine. If the engine is already closed, the lane is cancelled.
     static std::shared_ptr<DrawLane> open(std::shared_ptr<EngineCore> core, SampleSource source);
 
-    // Queues a batch. `images` has room for indices.size() samples for each view of the source. `memory` keeps that
-    // room valid until the batch is taken or no thread works on it any more. Every index lies in [0, num_samples()). A
-    // closed lane queues nothing. May throw std::bad_alloc, and has queued nothing then. `copy`, if given, is notified
-    // when all samples are written, before the batch can be taken; not if a sample has failed. `draw_numbers` has as
-    // many numbers as indices, or none: Note [counter layout].
-    void submit(Span<const std::int64_t> indices, Span<std::uint8_t* const> images, std::shared_ptr<void> memory,
-                std::shared_ptr<BatchCopy> copy = nullptr, Span<const std::uint32_t> draw_numbers = {});
+    // Queues a batch. A closed lane queues nothing. May throw std::bad_alloc, and has queued nothing then.
+    void submit(const NewBatch& batch);
 
     // Does the same for a batch that is to be taken next, before the ones in flight. If draws have an order, nothing
     // may be in flight. `lost_draws` are sorted by position: Note [draw order].
-    void submit_first(Span<const std::int64_t> indices, Span<std::uint8_t* const> images, std::shared_ptr<void> memory,
-                      std::shared_ptr<BatchCopy> copy, Span<const LostDraws> lost_draws,
-                      Span<const std::uint32_t> draw_numbers = {});
+    void submit_first(const NewBatch& batch, Span<const LostDraws> lost_draws);
 
     // Waits until the oldest batch is complete, at most about `budget`. Without threads it does the work itself, sample
     // by sample, and looks at the clock between two of them; a sample whose *needs_python was dropped is begun anew.
@@ -120,9 +122,7 @@ class DrawLane final : public EngineClient, public std::enable_shared_from_this<
     WaitResult wait_for_threads(std::chrono::milliseconds budget);
     WaitResult run_in_caller(std::chrono::milliseconds budget, PendingSample* needs_python);
     std::shared_ptr<BatchSlot> free_slot();
-    std::shared_ptr<BatchSlot> slot_for(Span<const std::int64_t> indices, Span<std::uint8_t* const> images,
-                                        std::shared_ptr<void> memory, std::shared_ptr<BatchCopy> copy,
-                                        Span<const std::uint32_t> draw_numbers);
+    std::shared_ptr<BatchSlot> slot_for(const NewBatch& batch);
     void queue(std::shared_ptr<BatchSlot> slot, WorkQueue::End end);
     bool is_front_ready() const;  // under mutex_
 

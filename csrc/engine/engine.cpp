@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "base/aligned_buffer.h"
+#include "engine/draw_lane.h"
 
 namespace fastload {
 namespace {
@@ -172,12 +173,6 @@ Engine::Engine(std::size_t num_threads, SampleWorkerFactory make_worker)
 
 Engine::~Engine() {
     if (!core().is_forked()) core().signal_end();
-}
-
-std::shared_ptr<DrawLane> Engine::open_lane(SampleSource source) { return DrawLane::open(*core_, std::move(source)); }
-
-std::unique_ptr<Iteration> Engine::open_iteration(std::vector<SampleSource> sources, std::size_t first_lane) {
-    return std::make_unique<Iteration>(*core_, std::move(sources), first_lane);
 }
 
 bool Engine::close(std::chrono::milliseconds timeout) {

@@ -1,15 +1,12 @@
-// The threads of a loader, and the lanes they fill.
+// The threads of a loader, which fill the lanes of its iterations.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <memory>
-#include <vector>
 
-#include "engine/draw_lane.h"
 #include "engine/engine_core.h"
-#include "engine/iteration.h"
-#include "engine/sample/sample_task.h"
+#include "engine/fork_guard.h"
 
 namespace fastload {
 
@@ -23,14 +20,12 @@ class Engine {
     Engine(std::size_t num_threads, SampleWorkerFactory make_worker);
     ~Engine();
 
-    std::shared_ptr<DrawLane> open_lane(SampleSource source);
-    std::unique_ptr<Iteration> open_iteration(std::vector<SampleSource> sources, std::size_t first_lane = 0);
-
     // Ends every lane and every wait, then waits for the threads, at most `timeout`. Returns true if all have ended. A
     // thread in a read that hangs stays, with its memory, until the read returns. Further calls do nothing.
     bool close(std::chrono::milliseconds timeout);
 
     EngineCore& core() const noexcept { return **core_; }
+    const std::shared_ptr<EngineCore>& shared_core() const noexcept { return *core_; }
 
   private:
     LeakedAfterFork<std::shared_ptr<EngineCore>> core_;

@@ -10,9 +10,8 @@ Iteration::Iteration(std::shared_ptr<EngineCore> core, std::vector<SampleSource>
     for (SampleSource& source : sources) lanes_.push_back(DrawLane::open(core, std::move(source)));
 }
 
-void Iteration::submit(Span<const std::int64_t> indices, Span<std::uint8_t* const> images, std::shared_ptr<void> memory,
-                       std::shared_ptr<BatchCopy> copy, Span<const std::uint32_t> draw_numbers) {
-    lanes_[num_submitted_ % lanes_.size()]->submit(indices, images, std::move(memory), std::move(copy), draw_numbers);
+void Iteration::submit(const NewBatch& batch) {
+    lanes_[num_submitted_ % lanes_.size()]->submit(batch);
     ++num_submitted_;
 }
 

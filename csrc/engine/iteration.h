@@ -2,11 +2,9 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <vector>
 
-#include "base/span.h"
 #include "engine/draw_lane.h"
 
 namespace fastload {
@@ -19,8 +17,7 @@ class Iteration {
     Iteration(std::shared_ptr<EngineCore> core, std::vector<SampleSource> sources, std::size_t first_lane = 0);
 
     // Queues the next batch: DrawLane::submit.
-    void submit(Span<const std::int64_t> indices, Span<std::uint8_t* const> images, std::shared_ptr<void> memory,
-                std::shared_ptr<BatchCopy> copy = nullptr, Span<const std::uint32_t> draw_numbers = {});
+    void submit(const NewBatch& batch);
 
     // The lane of the next batch in order.
     const std::shared_ptr<DrawLane>& current() const noexcept { return lanes_[num_taken_ % lanes_.size()]; }

@@ -1,6 +1,5 @@
 #include "io/directory_scan.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -9,23 +8,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <limits>
-#include <memory>
 #include <stdexcept>
 #include <string_view>
 #include <utility>
 
+#include "base/unique_fd.h"
 #include "io/file_facts.h"
 
 namespace fastload {
 namespace {
-
-// linux/magic.h defines it, but not in old versions.
-constexpr std::uint32_t kFuse = 0x65735546;
-
-struct CloseDirectory {
-    void operator()(DIR* directory) const noexcept { ::closedir(directory); }
-};
-using DirectoryHandle = std::unique_ptr<DIR, CloseDirectory>;
 
 DirectoryState state_of(const struct stat& facts) noexcept {
     return {nanoseconds_of(facts.st_mtim), nanoseconds_of(facts.st_ctim), static_cast<std::int64_t>(facts.st_ino)};

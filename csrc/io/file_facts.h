@@ -19,6 +19,9 @@ struct FileFacts {
     }
 };
 
+// The number that statfs() gives for FUSE; linux/magic.h defines it, but not in old versions.
+constexpr std::uint32_t kFuse = 0x65735546;
+
 // Wraps in the year 2262.
 inline std::int64_t nanoseconds_of(const timespec& time) noexcept {
     const auto seconds = static_cast<std::uint64_t>(time.tv_sec);

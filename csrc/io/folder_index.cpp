@@ -138,10 +138,9 @@ std::vector<std::size_t> FolderIndex::changed_directories(std::size_t begin, std
     std::vector<std::size_t> changed;
     for (std::size_t i = begin; i < end; ++i) {
         const DirectoryFacts& facts = arrays_.directories[i];
-        const DirectoryState then{facts.mtime_ns, facts.ctime_ns, facts.inode};
         DirectoryState now;
         const bool is_same = (facts.flags & distrusted) == 0 &&
-                             read_state(root_ + std::string(path_with_slash(arrays_, i)), &now) && now == then;
+                             read_state(root_ + std::string(path_with_slash(arrays_, i)), &now) && now == facts.state;
         if (!is_same) changed.push_back(i);
     }
     return changed;

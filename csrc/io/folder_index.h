@@ -23,9 +23,7 @@ struct DirectoryStart {
 
 // The stored metadata of one directory.
 struct DirectoryFacts {
-    std::int64_t mtime_ns;
-    std::int64_t ctime_ns;
-    std::int64_t inode;  // the system's unsigned number, bit for bit
+    DirectoryState state;
     std::int64_t label;
     std::int64_t flags;  // the caller's
 };

@@ -100,10 +100,10 @@ void ArenaSlots::begin_batch() noexcept {
     slot.used = 0;
 }
 
-std::shared_ptr<ArenaSlots::Buffer> ArenaSlots::allocate(std::size_t size) {
+SharedBytes ArenaSlots::allocate(std::size_t size) {
     struct Owned {
         Owned(std::shared_ptr<State> slots, std::size_t slot) : state(std::move(slots)), token(&state->slots[slot]) {}
-        Buffer buffer{nullptr, 0};
+        Span<std::uint8_t> bytes;
         std::shared_ptr<State> state;
         SlotToken token;
     };
@@ -113,8 +113,8 @@ std::shared_ptr<ArenaSlots::Buffer> ArenaSlots::allocate(std::size_t size) {
     auto owned = std::make_shared<Owned>(state_, *current_);
     const std::optional<std::size_t> offset = take(size);
     if (!offset) return nullptr;
-    owned->buffer = {state_->arena->slot(*current_) + *offset, size};
-    return {owned, &owned->buffer};
+    owned->bytes = {state_->arena->slot(*current_) + *offset, size};
+    return {owned, &owned->bytes};
 }
 
 std::optional<ArenaSlots::Place> ArenaSlots::find(const std::uint8_t* memory, std::size_t size) noexcept {

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 
+#include "base/span.h"
 #include "processes/arena.h"
 
 namespace fastload {
@@ -32,11 +33,6 @@ class ArenaSlots {
     struct State;
 
   public:
-    // Memory of a slot, which stays mapped and is not used again while it lives.
-    struct Buffer {
-        std::uint8_t* data;
-        std::size_t size;
-    };
     struct Place {
         std::size_t slot;
         std::size_t offset;
@@ -51,8 +47,9 @@ class ArenaSlots {
     // Chooses the slot of the next batch, and ends the one before, without an answer, if that has not been done. Frees
     // memory of slots that were not used, or not half used, in the last 64 batches.
     void begin_batch() noexcept;
-    // Uninitialised memory in the batch's slot, aligned to 64 bytes. Null if it has no room, or `size` is 0.
-    std::shared_ptr<Buffer> allocate(std::size_t size);
+    // Uninitialised memory in the batch's slot, aligned to 64 bytes. The slot stays mapped and is not used again while
+    // the memory lives. Null if it has no room, or `size` is 0.
+    SharedBytes allocate(std::size_t size);
     // Returns where in the batch's slot this memory is, if it is there; it belongs to the answer then.
     std::optional<Place> find(const std::uint8_t* memory, std::size_t size) noexcept;
     // Copies memory into the batch's slot, as a part of the answer, if there is room.

@@ -47,11 +47,6 @@ using KeywordFunction = PyObject* (*)(PyObject* self, PyObject* packed, PyObject
 using FastFunction = PyObject* (*)(PyObject* self, PyObject* const* items, Py_ssize_t count);
 using FastKeywordFunction = PyObject* (*)(PyObject* self, PyObject* const* items, Py_ssize_t count, PyObject* names);
 
-template <typename To, typename From>
-To cast_function(From function) noexcept {
-    return reinterpret_cast<To>(reinterpret_cast<void (*)()>(function));
-}
-
 // The function that call_original() was asked for in this thread, until it is called.
 __thread const PyMethodDef* bypassed __attribute__((tls_model("initial-exec"))) = nullptr;
 

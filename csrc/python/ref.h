@@ -69,4 +69,10 @@ inline PyObject* find_item(PyObject* dict, const char* key) {
     return item;
 }
 
+// Converts between types of C functions, without the warning of compilers.
+template <typename To, typename From>
+To cast_function(From function) noexcept {
+    return reinterpret_cast<To>(reinterpret_cast<void (*)()>(function));
+}
+
 }  // namespace fastload

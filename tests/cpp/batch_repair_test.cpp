@@ -6,6 +6,7 @@
 
 #include "check.h"
 #include "engine/engine.h"
+#include "engine/iteration.h"
 #include "image/plan/transform_plan.h"
 #include "image/steps/crop.h"
 #include "image/steps/random_apply.h"
@@ -154,11 +155,11 @@ class Consumer {
         : is_ordered_(sources.front().torch_draws.has_value()),
           bytes_(std::make_shared<std::vector<std::uint8_t>>(kBatchSize * sources.front().views[0].sample_bytes)),
           num_lanes_(sources.size()),
-          iteration_(engine.open_iteration(std::move(sources))) {
+          iteration_(std::make_unique<Iteration>(engine.shared_core(), std::move(sources))) {
         for (std::size_t number = 0; number < kNumBatches; ++number) {
             batches_.emplace_back(first_of(number), is_skipping);
             const std::vector<std::int64_t> indices = batches_.back().indices();
-            iteration_->submit({indices.data(), indices.size()}, {&images_, 1}, bytes_);
+            iteration_->submit({{indices.data(), indices.size()}, {&images_, 1}, bytes_});
         }
     }
 
@@ -198,12 +199,12 @@ class Consumer {
         CHECK((again.get() == &lane) != is_ordered_);
         const std::vector<std::int64_t> indices = batches_[number].indices();
         const std::vector<LostDraws> lost = batches_[number].lost_draws();
-        again->submit_first({indices.data(), indices.size()}, {&images_, 1}, bytes_, nullptr,
+        again->submit_first({{indices.data(), indices.size()}, {&images_, 1}, bytes_},
                             {lost.data(), is_ordered_ ? lost.size() : 0});
         if (!is_ordered_) return;
         for (std::size_t behind = number + num_lanes_; behind < kNumBatches; behind += num_lanes_) {
             const std::vector<std::int64_t> its_indices = batches_[behind].indices();
-            again->submit({its_indices.data(), its_indices.size()}, {&images_, 1}, bytes_);
+            again->submit({{its_indices.data(), its_indices.size()}, {&images_, 1}, bytes_});
         }
     }
 
@@ -327,12 +328,12 @@ TEST_CASE(errors_are_listed_by_position_for_any_order_of_events) {
     std::atomic<unsigned> worker_seed{1};
     Engine engine(4, [&]() { return std::make_unique<ResolvingWorker>(script, ++worker_seed); });
     const SampleSource source = random_source(1);
-    const std::shared_ptr<DrawLane> lane = engine.open_lane(source);
+    const std::shared_ptr<DrawLane> lane = DrawLane::open(engine.shared_core(), source);
     std::vector<std::uint8_t> bytes(kBatchSize * source.views[0].sample_bytes);
     std::uint8_t* const images = bytes.data();
     const std::array<std::int64_t, kBatchSize> indices = {0, 1, 2, 3, 4, 5};
     for (int attempt = 0; attempt < 20; ++attempt) {
-        lane->submit({indices.data(), indices.size()}, {&images, 1}, nullptr);
+        lane->submit({{indices.data(), indices.size()}, {&images, 1}, nullptr});
         std::shared_ptr<BatchSlot> slot = testing::next_batch(*lane);
         std::vector<std::size_t> positions;
         for (const SampleError& error : slot->errors) positions.push_back(error.position);
@@ -351,11 +352,11 @@ TEST_CASE(a_batch_of_a_lane_that_was_cancelled_does_not_come_again) {
     for (const bool is_ordered : {false, true}) {
         SampleSource source = random_source(1);
         if (!is_ordered) source.torch_draws.reset();
-        const auto iteration = engine.open_iteration({source});
+        const auto iteration = std::make_unique<Iteration>(engine.shared_core(), std::vector<SampleSource>{source});
         std::vector<std::uint8_t> bytes(source.views[0].sample_bytes);
         std::uint8_t* const images = bytes.data();
         const std::int64_t index = 2;
-        iteration->submit({&index, 1}, {&images, 1}, nullptr);
+        iteration->submit({{&index, 1}, {&images, 1}, nullptr});
         PendingSample needs_python;
         const std::shared_ptr<DrawLane> lane = iteration->current();
         CHECK(lane->wait(milliseconds(1000), &needs_python) == WaitResult::kReady);

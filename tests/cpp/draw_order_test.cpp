@@ -174,12 +174,12 @@ class Consumer {
 
   private:
     void open(std::size_t first) {
-        lane_ = engine_.open_lane(source_);
+        lane_ = DrawLane::open(engine_.shared_core(), source_);
         for (std::size_t number = first; number < batches_.size(); ++number) {
             auto bytes =
                 std::make_shared<std::vector<std::uint8_t>>(batches_[number].size() * source_.views[0].sample_bytes);
             std::uint8_t* const images = bytes->data();
-            lane_->submit({batches_[number].data(), batches_[number].size()}, {&images, 1}, bytes);
+            lane_->submit({{batches_[number].data(), batches_[number].size()}, {&images, 1}, bytes});
         }
     }
 
@@ -294,13 +294,13 @@ TEST_CASE(cancel_releases_samples_that_wait_for_their_turn) {
     std::weak_ptr<DrawLane> watched;
     std::weak_ptr<void> memory;
     {
-        const std::shared_ptr<DrawLane> lane = engine.open_lane(source);
+        const std::shared_ptr<DrawLane> lane = DrawLane::open(engine.shared_core(), source);
         watched = lane;
         auto bytes = std::make_shared<std::vector<std::uint8_t>>(3 * source.views[0].sample_bytes);
         memory = bytes;
         const std::vector<std::int64_t> indices = {0, 1, 2};
         std::uint8_t* const images = bytes->data();
-        lane->submit({indices.data(), indices.size()}, {&images, 1}, bytes);
+        lane->submit({{indices.data(), indices.size()}, {&images, 1}, bytes});
         // No thread decodes sample 0: the others have read their sizes and wait.
         PendingSample needs_python;
         CHECK(lane->wait(milliseconds(100), &needs_python) == WaitResult::kTimedOut);
@@ -319,13 +319,13 @@ TEST_CASE(samples_that_wait_for_their_turn_allocate_nothing_once_warm) {
     std::atomic<unsigned> seed{1};
     Engine engine(3, [&]() { return std::make_unique<ResolvingWorker>(script, seed++); });
     const SampleSource source = random_source();
-    const std::shared_ptr<DrawLane> lane = engine.open_lane(source);
+    const std::shared_ptr<DrawLane> lane = DrawLane::open(engine.shared_core(), source);
     const std::vector<std::int64_t> indices(kSamples, 3);
     auto bytes = std::make_shared<std::vector<std::uint8_t>>(kSamples * source.views[0].sample_bytes);
     std::uint8_t* const images = bytes->data();
     const auto run_batches = [&] {
         for (int k = 0; k < kBatches; ++k) {
-            lane->submit({indices.data(), indices.size()}, {&images, 1}, bytes);
+            lane->submit({{indices.data(), indices.size()}, {&images, 1}, bytes});
             lane->recycle(testing::next_batch(*lane));
         }
     };

@@ -109,7 +109,7 @@ using Indices = std::vector<std::int64_t>;
 BatchBytes submit(DrawLane& lane, const Indices& indices) {
     auto bytes = std::make_shared<std::vector<std::uint8_t>>(indices.size() * kSampleBytes);
     std::uint8_t* const images = bytes->data();
-    lane.submit({indices.data(), indices.size()}, {&images, 1}, bytes);
+    lane.submit({{indices.data(), indices.size()}, {&images, 1}, bytes});
     return bytes;
 }
 
@@ -125,7 +125,7 @@ bool is_filled_with(const std::vector<std::uint8_t>& bytes, const std::vector<st
 // An engine with one lane, closed at the end.
 struct Loader {
     Engine engine;
-    const std::shared_ptr<DrawLane> lane = engine.open_lane(scripted_source());
+    const std::shared_ptr<DrawLane> lane = DrawLane::open(engine.shared_core(), scripted_source());
 
     Loader(std::size_t num_threads, Script& script) : engine(num_threads, factory_of(script)) {}
     ~Loader() { CHECK(engine.close(milliseconds(5000))); }
@@ -264,7 +264,7 @@ TEST_CASE(cancel_returns_at_once_and_memory_lives_until_the_thread_has_left) {
     Script script;
     script.is_gate_closed = true;
     Engine engine(1, factory_of(script));
-    std::shared_ptr<DrawLane> lane = engine.open_lane(scripted_source());
+    std::shared_ptr<DrawLane> lane = DrawLane::open(engine.shared_core(), scripted_source());
     std::weak_ptr<std::vector<std::uint8_t>> in_work = submit(*lane, {1, 2});
     std::weak_ptr<std::vector<std::uint8_t>> waiting = submit(*lane, {3, 4});
     wait_until(script.num_at_gate, 1);
@@ -284,8 +284,8 @@ TEST_CASE(cancel_returns_at_once_and_memory_lives_until_the_thread_has_left) {
 TEST_CASE(lanes_of_one_engine_are_independent) {
     Script script;
     Engine engine(2, factory_of(script));
-    const std::shared_ptr<DrawLane> first = engine.open_lane(scripted_source());
-    const std::shared_ptr<DrawLane> second = engine.open_lane(scripted_source());
+    const std::shared_ptr<DrawLane> first = DrawLane::open(engine.shared_core(), scripted_source());
+    const std::shared_ptr<DrawLane> second = DrawLane::open(engine.shared_core(), scripted_source());
     const BatchBytes kept = submit(*second, {7, 8});
     submit(*first, {1, 2});
     first->cancel();
@@ -298,10 +298,10 @@ TEST_CASE(a_lane_opened_after_close_refuses_its_batches) {
     Script script;
     Engine engine(1, factory_of(script));
     CHECK(engine.close(milliseconds(5000)));
-    const std::shared_ptr<DrawLane> lane = engine.open_lane(scripted_source());
+    const std::shared_ptr<DrawLane> lane = DrawLane::open(engine.shared_core(), scripted_source());
     PendingSample unused;
     CHECK(lane->wait(milliseconds(5000), &unused) == WaitResult::kNothingInFlight);
-    lane->submit({}, {}, nullptr);
+    lane->submit({{}, {}, nullptr});
     CHECK(lane->wait(milliseconds(5000), &unused) == WaitResult::kClosed);
     CHECK(!engine.core().fallback().wait().has_value());
 }
@@ -314,7 +314,7 @@ TEST_CASE(a_thread_that_throws_becomes_a_fault_of_every_wait_and_close_returns) 
     PendingSample unused;
     CHECK(loader.wait(&unused) == WaitResult::kFault);
     CHECK(loader.lane->fault().code == StatusCode::kOutOfMemory);
-    const std::shared_ptr<DrawLane> later = loader.engine.open_lane(scripted_source());
+    const std::shared_ptr<DrawLane> later = DrawLane::open(loader.engine.shared_core(), scripted_source());
     submit(*later, {1});
     CHECK(later->wait(milliseconds(5000), &unused) == WaitResult::kFault);
 }
@@ -323,7 +323,7 @@ TEST_CASE(destroying_the_engine_wakes_a_waiting_consumer_and_its_threads) {
     Script script;
     script.is_gate_closed = true;
     auto engine = std::make_unique<Engine>(2, factory_of(script));
-    const std::shared_ptr<DrawLane> lane = engine->open_lane(scripted_source());
+    const std::shared_ptr<DrawLane> lane = DrawLane::open(engine->shared_core(), scripted_source());
     submit(*lane, {1});
     std::atomic<bool> is_closed{false};
     std::thread consumer([&] {
@@ -344,7 +344,7 @@ TEST_CASE(dropping_a_thousand_lanes_leaves_nothing_behind) {
     Script script;
     Engine engine(2, factory_of(script));
     for (int i = 0; i < 1000; ++i) {
-        const std::shared_ptr<DrawLane> lane = engine.open_lane(scripted_source());
+        const std::shared_ptr<DrawLane> lane = DrawLane::open(engine.shared_core(), scripted_source());
         submit(*lane, {1, 2, 3});
         submit(*lane, {4, 5, 6});
         if (i % 3 == 0) CHECK(testing::next_batch(*lane) != nullptr);
@@ -373,34 +373,34 @@ TEST_CASE(an_empty_batch_is_ready_at_once) {
 }
 
 TEST_CASE(buffer_pool_reuses_a_buffer_only_after_its_last_owner_is_gone) {
-    BufferPool pool(2);
-    std::shared_ptr<BufferPool::Buffer> first = pool.allocate(100000);
-    const std::shared_ptr<BufferPool::Buffer> view = first;
-    std::uint8_t* const data = first->data;
+    const auto pool = std::make_shared<BufferPool>(2);
+    SharedBytes first = pool->allocate(100000);
+    const SharedBytes view = first;
+    std::uint8_t* const data = first->data();
     first.reset();
-    const std::shared_ptr<BufferPool::Buffer> second = pool.allocate(100000);
-    CHECK(second->data != data);
-    CHECK(view->data == data);
+    const SharedBytes second = pool->allocate(100000);
+    CHECK(second->data() != data);
+    CHECK(view->data() == data);
 }
 
 TEST_CASE(buffer_pool_keeps_no_more_free_buffers_than_asked_and_outlives_its_owner) {
-    auto pool = std::make_unique<BufferPool>(2);
-    std::vector<std::shared_ptr<BufferPool::Buffer>> buffers;
+    auto pool = std::make_shared<BufferPool>(2);
+    std::vector<SharedBytes> buffers;
     for (int i = 0; i < 5; ++i) buffers.push_back(pool->allocate(4096));
     CHECK_EQUAL(pool->bytes_held(), 5U * 4096);
     buffers.resize(1);
     CHECK_EQUAL(pool->bytes_held(), 3U * 4096);
     pool.reset();
-    buffers[0]->data[0] = 1;
+    buffers[0]->data()[0] = 1;
     buffers.clear();
 }
 
 TEST_CASE(buffer_pool_does_not_waste_a_large_buffer_on_a_small_batch) {
-    BufferPool pool(4);
-    std::uint8_t* const large = pool.allocate(1 << 20)->data;
-    CHECK(pool.allocate(1000)->data != large);
-    CHECK(pool.allocate(1 << 20)->data == large);
-    CHECK(pool.allocate(SIZE_MAX) == nullptr);
+    const auto pool = std::make_shared<BufferPool>(4);
+    std::uint8_t* const large = pool->allocate(1 << 20)->data();
+    CHECK(pool->allocate(1000)->data() != large);
+    CHECK(pool->allocate(1 << 20)->data() == large);
+    CHECK(pool->allocate(SIZE_MAX) == nullptr);
 }
 
 TEST_CASE(deferred_releases_come_out_once) {
@@ -444,7 +444,7 @@ int use_engine(std::size_t num_threads, Script& script) {
         while (std::optional<PendingSample> sample = engine.core().fallback().wait()) serve(*sample);
     });
     for (int epoch = 0; epoch < 2; ++epoch) {
-        const std::shared_ptr<DrawLane> lane = engine.open_lane(scripted_source());
+        const std::shared_ptr<DrawLane> lane = DrawLane::open(engine.shared_core(), scripted_source());
         std::deque<std::pair<std::vector<std::int64_t>, BatchBytes>> pending;
         const auto submit_next = [&] {
             std::vector<std::int64_t> indices = {1, 2, 3, 4, 5, 6};
@@ -452,7 +452,7 @@ int use_engine(std::size_t num_threads, Script& script) {
             pending.emplace_back(std::move(indices), bytes);
             try {
                 std::uint8_t* const images = bytes->data();
-                lane->submit({pending.back().first.data(), 6}, {&images, 1}, bytes);
+                lane->submit({{pending.back().first.data(), 6}, {&images, 1}, bytes});
             } catch (const std::bad_alloc&) {
                 pending.pop_back();  // nothing was queued
             }
@@ -556,16 +556,16 @@ TEST_CASE(a_sample_the_reference_decoder_dropped_fails) {
 }
 
 TEST_CASE(buffer_pool_counts_what_it_holds_also_after_a_failed_allocation) {
-    BufferPool pool(2);
+    const auto pool = std::make_shared<BufferPool>(2);
     for (std::int64_t n = 1; n < 4; ++n) {
         try {
             const testing::FailingAllocation scope(n, false);
-            pool.allocate(4096);
+            pool->allocate(4096);
         } catch (const std::bad_alloc&) {
         }
-        CHECK(pool.bytes_held() <= 4096U);
+        CHECK(pool->bytes_held() <= 4096U);
     }
-    CHECK_EQUAL(pool.bytes_held(), 4096U);
+    CHECK_EQUAL(pool->bytes_held(), 4096U);
 }
 
 }  // namespace fastload

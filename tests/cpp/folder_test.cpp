@@ -127,15 +127,15 @@ TEST_CASE(folder_index_knows_which_directories_changed) {
     for (std::size_t i = 0; i < 4; ++i) {
         DirectoryState state;
         CHECK(read_state(root.path() + paths[i], &state));
-        folder.directories[i] = {state.mtime_ns, state.ctime_ns, state.inode, 0, i == 1 ? 4 : 0};
+        folder.directories[i] = {state, 0, i == 1 ? 4 : 0};
     }
     const FolderIndex index(root.path() + "/", folder.arrays(), nullptr);
     const auto changed = [&](std::int64_t distrusted) { return index.changed_directories(0, 4, distrusted); };
     CHECK(changed(3).empty());
     CHECK((changed(4) == std::vector<std::size_t>{1}));
-    folder.directories[2].ctime_ns += 1;
+    folder.directories[2].state.ctime_ns += 1;
     CHECK((changed(3) == std::vector<std::size_t>{2}));
-    folder.directories[3].inode += 1;
+    folder.directories[3].state.inode += 1;
     CHECK((index.changed_directories(3, 4, 0) == std::vector<std::size_t>{3}));
     for (const char* name : {"a", "b", "c"}) CHECK(::rmdir((root.path() + "/" + name).c_str()) == 0);
     CHECK((changed(0) == std::vector<std::size_t>{0, 1, 2, 3}));

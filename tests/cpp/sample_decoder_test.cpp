@@ -125,8 +125,8 @@ TEST_CASE(decoder_writes_to_the_callers_row_if_the_sample_fills_it) {
 
 TEST_CASE(rows_are_held_by_their_tokens_and_hold_their_memory) {
     constexpr std::size_t kBytes = 3 << 12;
-    BufferPool pool(2);
-    auto rows = std::make_unique<BatchRows>(pool.allocate(kBytes), 3);
+    const auto pool = std::make_shared<BufferPool>(2);
+    auto rows = std::make_unique<BatchRows>(pool->allocate(kBytes), 3);
     CHECK_EQUAL(rows->row(0).size(), kBytes / 3);
     CHECK(rows->row(2).data() == rows->row(0).data() + kBytes / 3 * 2);
     auto first = rows->take(0);
@@ -138,10 +138,10 @@ TEST_CASE(rows_are_held_by_their_tokens_and_hold_their_memory) {
     CHECK_EQUAL(rows->num_held(), 1U);
     std::uint8_t* const memory = rows->row(0).data();
     rows.reset();
-    const auto other = pool.allocate(kBytes);
-    CHECK(other->data != memory);
+    const auto other = pool->allocate(kBytes);
+    CHECK(other->data() != memory);
     last.reset();
-    CHECK(pool.allocate(kBytes)->data == memory);
+    CHECK(pool->allocate(kBytes)->data() == memory);
 }
 
 TEST_CASE(decoder_results_outlive_later_samples_and_the_decoder) {

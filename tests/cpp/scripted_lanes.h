@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "check.h"
+#include "engine/draw_lane.h"
 #include "engine/engine.h"
 #include "image/plan/transform_plan.h"
 

@@ -12,7 +12,7 @@
 namespace fastload {
 namespace {
 
-using BufferPointer = std::shared_ptr<ArenaSlots::Buffer>;
+using BufferPointer = SharedBytes;
 
 constexpr std::size_t kSlotBytes = Arena::kMinSlotBytes;
 constexpr std::size_t kNone = SIZE_MAX;
@@ -40,12 +40,12 @@ struct Worker {
     // Makes a batch that is dropped at once; returns its slot.
     std::size_t next_slot() {
         const BufferPointer buffer = make();
-        return buffer == nullptr ? kNone : static_cast<std::size_t>(buffer->data - arena->slot(0)) / kSlotBytes;
+        return buffer == nullptr ? kNone : static_cast<std::size_t>(buffer->data() - arena->slot(0)) / kSlotBytes;
     }
 
     // Makes a batch of `size` bytes and sends it; returns its slot.
     std::size_t send(std::size_t size = 1) {
-        if (const BufferPointer buffer = make(size)) CHECK(slots.find(buffer->data, size).has_value());
+        if (const BufferPointer buffer = make(size)) CHECK(slots.find(buffer->data(), size).has_value());
         return slots.end_batch().value_or(kNone);
     }
 };
@@ -107,8 +107,8 @@ TEST_CASE(buffers_are_aligned_and_end_with_their_slot) {
     for (const std::size_t size : {64U, 65U, 4095U}) buffers.push_back(worker.slots.allocate(size));
     std::size_t used = 0;
     for (const BufferPointer& buffer : buffers) {
-        CHECK(buffer->data == worker.arena->slot(0) + used);
-        used += (buffer->size + 63) / 64 * 64;
+        CHECK(buffer->data() == worker.arena->slot(0) + used);
+        used += (buffer->size() + 63) / 64 * 64;
     }
     for (const std::size_t wrong : {std::size_t{0}, kSlotBytes - used + 1, kSlotBytes, SIZE_MAX}) {
         CHECK(worker.slots.allocate(wrong) == nullptr);
@@ -123,12 +123,12 @@ TEST_CASE(only_memory_of_the_batch_is_found) {
     CHECK(slots.allocate(1) == nullptr && !slots.find(worker.arena->slot(0), 1));
     const BufferPointer old = worker.make(1000);
     const BufferPointer buffer = worker.make(1000);
-    const std::uint8_t* const data = buffer->data;
-    CHECK(!slots.find(old->data, 1000) && !slots.find(data, 1001) && !slots.find(data - 1, 2));
+    const std::uint8_t* const data = buffer->data();
+    CHECK(!slots.find(old->data(), 1000) && !slots.find(data, 1001) && !slots.find(data - 1, 2));
     CHECK(!slots.find(data, 0) && !slots.find(data + 1, SIZE_MAX) && !slots.append(data, 0));
     const auto place = slots.find(data + 10, 990);
     CHECK(place && place->slot == 1 && place->offset == 10);
-    const auto copy = slots.append(old->data, 1000);
+    const auto copy = slots.append(old->data(), 1000);
     CHECK(copy && copy->slot == 1 && copy->offset == 1024);
     CHECK_EQUAL(slots.end_batch().value_or(kNone), 1U);
     CHECK(slots.allocate(1) == nullptr && !slots.find(data, 1));
@@ -161,14 +161,14 @@ TEST_CASE(memory_that_batches_do_not_need_is_given_back_and_no_other) {
     CHECK(worker.slots.set_free(1));
     CHECK_EQUAL(worker.send(page), 1U);
     CHECK(worker.slots.set_free(1));
-    std::memset(kept->data, 1, kept->size);
+    std::memset(kept->data(), 1, kept->size());
     worker.slots.release();
     CHECK_EQUAL(worker.arena->resident_bytes(), 3 * page);
 }
 
 TEST_CASE(a_buffer_outlives_the_slots_and_the_arena) {
     const BufferPointer buffer = Worker(2).make(5000);
-    std::memset(buffer->data, 1, 5000);
+    std::memset(buffer->data(), 1, 5000);
 }
 
 TEST_CASE(a_slot_with_buffers_at_a_fork_is_not_used_again) {
@@ -196,17 +196,17 @@ TEST_CASE(a_slot_with_buffers_at_a_fork_is_not_used_again) {
 TEST_CASE(a_forked_child_of_a_worker_has_no_slots) {
     Worker worker(3);
     const BufferPointer buffer = worker.make(5000);
-    std::memset(buffer->data, 1, 5000);
+    std::memset(buffer->data(), 1, 5000);
     CHECK_EQUAL(testing::in_forked_child([&] {
                     ArenaSlots& slots = worker.slots;
-                    bool is_refused = slots.allocate(1) == nullptr && !slots.find(buffer->data, 1);
-                    is_refused = is_refused && !slots.append(buffer->data, 1) && !slots.end_batch();
+                    bool is_refused = slots.allocate(1) == nullptr && !slots.find(buffer->data(), 1);
+                    is_refused = is_refused && !slots.append(buffer->data(), 1) && !slots.end_batch();
                     slots.begin_batch();
                     slots.release();
                     return is_refused && !slots.set_free(0) && slots.allocate(1) == nullptr;
                 }),
                 0);
-    CHECK(buffer->data[0] == 1 && buffer->data[4999] == 1);
+    CHECK(buffer->data()[0] == 1 && buffer->data()[4999] == 1);
 }
 
 TEST_CASE(buffers_that_other_threads_drop_never_lie_in_a_slot_that_is_used) {
@@ -223,7 +223,7 @@ TEST_CASE(buffers_that_other_threads_drop_never_lie_in_a_slot_that_is_used) {
         while (!is_over) {
             const std::unique_ptr<Kept> kept(handed.exchange(nullptr));
             for (std::size_t at = 0; kept != nullptr && at < kSize; ++at) {
-                num_wrong += kept->buffer->data[at] != kept->value;
+                num_wrong += kept->buffer->data()[at] != kept->value;
             }
         }
     };
@@ -232,7 +232,7 @@ TEST_CASE(buffers_that_other_threads_drop_never_lie_in_a_slot_that_is_used) {
     for (std::uint64_t i = 0; i < testing::rounds(20000); ++i) {
         auto kept = std::make_unique<Kept>(Kept{worker.make(kSize), static_cast<std::uint8_t>(i)});
         if (kept->buffer == nullptr) continue;
-        std::memset(kept->buffer->data, kept->value, kSize);
+        std::memset(kept->buffer->data(), kept->value, kSize);
         const std::unique_ptr<Kept> before(handed.exchange(kept.release()));
     }
     is_over = true;

@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "base/span.h"
 #include "device/backend.h"
+#include "engine/fork_guard.h"
 
 namespace fastload {
 
@@ -26,6 +28,8 @@ struct StagedPart {
     void* to = nullptr;
 };
 
+class StagingRing;
+
 // The use of one slot. Not thread-safe.
 class StagingSlot {
   public:
@@ -42,19 +46,21 @@ class StagingSlot {
 
   private:
     friend class StagingRing;
-    class Memory;
-    StagingSlot(std::shared_ptr<Memory> memory, std::size_t number) noexcept;
+    StagingSlot(std::shared_ptr<StagingRing> ring, std::size_t number) noexcept
+        : ring_(std::move(ring)), number_(number) {}
 
-    const std::shared_ptr<Memory> memory_;
+    const std::shared_ptr<StagingRing> ring_;
     const std::size_t number_;
 };
 
-// Thread-safe. A forked child leaks its copies of its parent's objects.
-class StagingRing {
+// Lives as long as somebody keeps it, a slot is held or being copied from. Thread-safe. A forked child leaks its copies
+// of its parent's objects.
+class StagingRing : public std::enable_shared_from_this<StagingRing> {
   public:
     // `data` has room for all slots and stays valid through `owner`. May throw std::bad_alloc.
-    StagingRing(std::shared_ptr<DeviceBackend> backend, std::uint8_t* data, std::size_t slot_bytes,
-                std::size_t num_slots, std::shared_ptr<void> owner);
+    static std::shared_ptr<StagingRing> open(std::shared_ptr<DeviceBackend> backend, std::uint8_t* data,
+                                             std::size_t slot_bytes, std::size_t num_slots,
+                                             std::shared_ptr<void> owner);
 
     // Releases the memory of rings that ended during a copy which is done by now.
     static void sweep() noexcept;
@@ -64,7 +70,35 @@ class StagingRing {
     DeviceStatus take(std::unique_ptr<StagingSlot>* slot);
 
   private:
-    const std::shared_ptr<StagingSlot::Memory> memory_;
+    friend class StagingSlot;
+
+    struct Slot {
+        bool is_held = false;
+        bool is_copying = false;
+        bool has_event = false;  // recorded after its last copy; otherwise the end of that copy is unknown
+        EventId event = 0;
+        StreamId stream{};  // of its last copy
+    };
+
+    StagingRing(std::shared_ptr<DeviceBackend> backend, std::uint8_t* data, std::size_t slot_bytes,
+                std::size_t num_slots, std::shared_ptr<void> owner);
+    ~StagingRing();
+
+    // The deleter: destroys the ring, or keeps it until no copy reads from it.
+    static void let_go(StagingRing* ring) noexcept;
+
+    bool is_forked() const noexcept { return generation_ != fork_generation(); }
+    DeviceStatus look_at(Slot* slot) noexcept;  // under mutex_
+    bool is_idle() noexcept;
+
+    const std::uint32_t generation_ = fork_generation();
+    const std::shared_ptr<DeviceBackend> backend_;
+    std::uint8_t* const data_;
+    const std::size_t slot_bytes_;
+    const std::shared_ptr<void> owner_;
+    std::mutex mutex_;
+    std::vector<Slot> slots_;  // guarded by mutex_
+    std::size_t next_ = 0;     // guarded by mutex_
 };
 
 // One batch on its way from its staging slot to the device. Thread-safe. The copy needs two things, in either order:
@@ -84,8 +118,7 @@ class BatchCopy {
     // Call from the thread that has written the last sample.
     void set_written() noexcept;
 
-    // Whether the copy was tried, and its result.
-    bool is_queued() const noexcept;
+    // The result of the copy, once it was tried.
     DeviceStatus status() const noexcept;
 
   private:

@@ -20,8 +20,7 @@
 namespace fastload {
 namespace {
 
-// Numbers that statfs() gives: man 2 statfs, and the kernel's linux/magic.h.
-constexpr std::uint32_t kFuse = 0x65735546;
+// More numbers that statfs() gives: man 2 statfs, and the kernel's linux/magic.h.
 constexpr std::uint32_t kServed[] = {
     0x6969,      // NFS
     0x517B,      // SMB

@@ -65,14 +65,14 @@ void RecordStore::run() noexcept {
     appender_.close();
 }
 
-void RecordStore::ask(bool closes, bool refreshes, bool publishes) noexcept {
-    if (is_forked()) return;
+std::uint64_t RecordStore::ask(bool closes, bool refreshes, bool publishes) noexcept {
+    if (is_forked()) return 0;
     const std::lock_guard<std::mutex> lock(mutex_);
     tasks_.closes |= closes;
     tasks_.refreshes |= refreshes;
     tasks_.publishes |= publishes;
-    ++tasks_.round;
     asked_.notify_one();
+    return ++tasks_.round;
 }
 
 void RecordStore::close() noexcept { ask(true, false, false); }
@@ -85,12 +85,9 @@ void RecordStore::begin_epoch() noexcept {
 void RecordStore::end_epoch() noexcept { ask(false, false, true); }
 
 bool RecordStore::flush(std::chrono::milliseconds timeout) noexcept {
+    const std::uint64_t round = ask(false, true, true);
     if (is_forked()) return false;
     std::unique_lock<std::mutex> lock(mutex_);
-    tasks_.publishes = true;
-    tasks_.refreshes = true;
-    const std::uint64_t round = ++tasks_.round;
-    asked_.notify_one();
     return done_.wait_for(lock, timeout, [&] { return rounds_done_ >= round; });
 }
 

@@ -88,7 +88,7 @@ class RecordStore final : public IndexRecords {
     };
 
     bool is_forked() const noexcept { return generation_ != fork_generation(); }
-    void ask(bool closes, bool refreshes, bool publishes) noexcept;
+    std::uint64_t ask(bool closes, bool refreshes, bool publishes) noexcept;  // returns the round
     Tasks wait_for_tasks();
     void do_tasks(const Tasks& tasks);
     bool is_publishing_due() noexcept;

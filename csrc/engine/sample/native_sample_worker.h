@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/aligned_buffer.h"
 #include "codec/decoder.h"
 #include "codec/jpeg/jpeg_decoder.h"
 #include "engine/cache/decode_cache.h"
 #include "engine/sample/indexed_decode.h"
-#include "engine/sample/recorded_decode.h"
 #include "engine/sample/sample_task.h"
 #include "image/plan/pixel_record.h"
 #include "image/plan/transform_executor.h"
@@ -84,6 +84,7 @@ class NativeSampleWorker final : public SampleWorker {
     Status decode_record(const SampleTask& task, ImageSize size, LoadedPixels* pixels, SampleTimings* timings) noexcept;
     bool take_record(const SampleTask& task, RecordedFile* recorded, LoadedPixels* pixels,
                      SampleTimings* timings) noexcept;
+    bool pack(const LoadedPixels& pixels, AlignedBuffer* packed) const noexcept;
     Status check_record(const SampleTask& task, ImageSize size, const Region& region, LoadedPixels* pixels,
                         SampleTimings* timings) noexcept;
     Status read_file_of_record(SampleFile* file, ImageSize size, bool* has_other_size, SampleTimings* timings) noexcept;
@@ -99,7 +100,9 @@ class NativeSampleWorker final : public SampleWorker {
     PathBuffer path_buffer_;
     JpegDecoder decoder_;
     IndexedDecode indexed_decode_;
-    RecordedDecode recorded_decode_;
+    const KernelTable& kernels_;
+    AlignedBuffer recorded_pixels_;  // of a spot check, like the next one
+    AlignedBuffer file_pixels_;
     TransformExecutor executor_;
     PixelRecordWriter first_steps_image_;
 };

@@ -66,10 +66,22 @@ void RecordedFile::forget() noexcept {
     is_open_ = false;
 }
 
-Status RecordedFile::read_rows(const FileRecordCache& cache, const Region& region) noexcept {
-    const Status status = reader_.read_rows(&stored_, cache.key(), region);
-    if (!status.is_ok()) give_up();
-    return status;
+bool RecordedFile::decode(const FileRecordCache& cache, const Region& region, JpegDecoder* decoder, StripImageView* rgb,
+                          SampleTimings* timings) noexcept {
+    const bool was_read_ahead = reader_.bytes_ahead() > 0;
+    std::uint64_t rows_ns = 0;
+    {
+        const StageTimer timer(&rows_ns);
+        is_open_ = reader_.read_rows(&stored_, cache.key(), region).is_ok();
+    }
+    timings->cache_ns += rows_ns;
+    if (!was_read_ahead) timings->record_ns += rows_ns;
+    if (is_open_) {
+        const StageTimer timer(&timings->decode_ns);
+        is_open_ = decoder->decode_record(reader_, region, rgb).is_ok();
+    }
+    if (!is_open_) give_up();
+    return is_open_;
 }
 
 bool RecordedFile::read_all(std::vector<std::uint8_t>* record) noexcept {

@@ -10,9 +10,11 @@
 #include "base/span.h"
 #include "base/status.h"
 #include "codec/decoder.h"
+#include "codec/jpeg/jpeg_decoder.h"
 #include "codec/jpeg/record_reader.h"
 #include "engine/cache/file_record_cache.h"
 #include "engine/cache/stored_record.h"
+#include "engine/sample/sample_timings.h"
 #include "image/plan/pixel_record.h"
 #include "io/file_facts.h"
 #include "io/working_directory.h"
@@ -40,12 +42,12 @@ class RecordedFile {
     ImageSize size() const noexcept { return is_pixels_ ? pixels_.source_size() : reader_.frame().size; }
     // The pixels of a record of pixels.
     const PlanarImageView& image() const noexcept { return pixels_.image(); }
-    // Reads the coefficients of a region, unless all were read. Not ok: the record is not open any more.
-    Status read_rows(const FileRecordCache& cache, const Region& region) noexcept;
+    // Decodes a region of a record of coefficients, and reads its rows, unless all were read. False: the record does
+    // not hold, and is not open any more.
+    bool decode(const FileRecordCache& cache, const Region& region, JpegDecoder* decoder, StripImageView* rgb,
+                SampleTimings* timings) noexcept;
     // All of the record as it is in the store. False where it cannot be read, or without memory.
     bool read_all(std::vector<std::uint8_t>* record) noexcept;
-    // The rows of the region that were read.
-    const jpeg::RecordReader& reader() const noexcept { return reader_; }
     // Closes a record that turned out not to hold.
     void give_up() noexcept;
     // The outcome of the look-up.

@@ -1,6 +1,5 @@
 #include "io/records/record_folder.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -8,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -29,11 +27,6 @@ constexpr std::uint64_t kBytesOfBlock = 512;  // the unit of st_blocks on every 
 
 // A lock file is replaced only after somebody removed it; take() gives up after this many replacements in a row.
 constexpr int kMaxExchanges = 16;
-
-struct CloseDirectory {
-    void operator()(DIR* directory) const noexcept { ::closedir(directory); }
-};
-using DirectoryHandle = std::unique_ptr<DIR, CloseDirectory>;
 
 std::string_view stem_of(std::string_view name) noexcept { return name.substr(0, name.size() - kEndingSize); }
 std::string_view ending_of(std::string_view name) noexcept { return name.substr(name.size() - kEndingSize); }

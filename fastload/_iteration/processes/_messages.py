@@ -19,18 +19,6 @@ from fastload._workers._collate_memory import CollateMemory
 from fastload._workers._worker_error import WorkerFailure, worded
 
 
-class DataSpan(NamedTuple):
-    """A part of a batch that is sent with its pickle.
-
-    Attributes:
-        offset: The position of its first byte.
-        nbytes: Its size.
-    """
-
-    offset: int
-    nbytes: int
-
-
 class Payload(NamedTuple):
     """A batch, or the error that came instead, as it is sent.
 
@@ -38,14 +26,14 @@ class Payload(NamedTuple):
         is_error: Whether it is an error.
         data: The pickle, and the parts that are sent with it.
         begins: The position of each part's first byte in its storage.
-        parts: Each part's span in the data, or in the worker's arena.
+        parts: Each part's place: a slice of the data, or a span of the worker's arena.
         is_of_forked_cuda: Whether the error is torch's about CUDA in a forked process.
     """
 
     is_error: bool
     data: bytearray | SlotSpan
     begins: list[int]
-    parts: list[DataSpan | SlotSpan]
+    parts: list[slice | SlotSpan]
     is_of_forked_cuda: bool = False
 
     @property
@@ -126,10 +114,10 @@ def packed_batch(batch: Any, where: str, memory: SlotMemory) -> Payload:
 
 def _payload(packed: Packed, place: Callable[[Part], SlotSpan | None], *, is_error: bool) -> Payload:
     """Returns a payload with its data in the message. `place` brings a part into the arena, or returns None."""
-    data, parts = bytearray(packed.data), list[DataSpan | SlotSpan]()
+    data, parts = bytearray(packed.data), list[slice | SlotSpan]()
     for part in packed.parts:
         span = place(part)
-        parts.append(DataSpan(len(data), part.nbytes) if span is None else span)
+        parts.append(slice(len(data), len(data) + part.nbytes) if span is None else span)
         if span is None:
             data += ctypes.string_at(part.address, part.nbytes)
     return Payload(is_error, data, packed.begins, parts)
@@ -187,7 +175,7 @@ def opened(payload: Payload, arena: SharedArena, memory: CollateMemory, pinning:
     storages = [
         storage_of(part, number, arena, memory, pinning)
         if isinstance(part, SlotSpan)
-        else storage_of_bytes(memoryview(data)[part.offset : part.offset + part.nbytes])
+        else storage_of_bytes(memoryview(data)[part])
         for number, part in enumerate(payload.parts)
     ]
     value = unpack(data, payload.begins, storages)

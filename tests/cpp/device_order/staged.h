@@ -59,11 +59,12 @@ bool run_staged(const std::shared_ptr<DeviceBackend>& backend, Player& player, R
     StreamId copies = 0;
     StreamId compute = 0;
     is_ok = is_ok && create_stream(&copies) && create_stream(&compute);
-    StagingRing ring(backend, reinterpret_cast<std::uint8_t*>(memory->host), sizeof(Slot), kNumSlots, nullptr);
+    const std::shared_ptr<StagingRing> ring =
+        StagingRing::open(backend, reinterpret_cast<std::uint8_t*>(memory->host), sizeof(Slot), kNumSlots, nullptr);
     for (int batch = 0; batch < kNumBatches && is_ok; ++batch) {
         Slot* const buffer = &buffers[batch % kNumSlots];
         std::unique_ptr<StagingSlot> slot;
-        while (ring.take(&slot).is_ok() && slot == nullptr) player.wait_for_slot(copies);
+        while (ring->take(&slot).is_ok() && slot == nullptr) player.wait_for_slot(copies);
         if (slot == nullptr) return false;
         std::uint8_t* const data = slot->data();
         BatchCopy copy(std::move(slot), std::vector<StagedPart>{{0, sizeof(Slot), nullptr}}, copies);
@@ -76,7 +77,7 @@ bool run_staged(const std::shared_ptr<DeviceBackend>& backend, Player& player, R
         void* const to = buffer;
         copy.set_destinations({&to, 1});
         writer.join();
-        is_ok = is_ok && copy.is_queued() && copy.status().is_ok() && device.record_event(copied, copies).is_ok();
+        is_ok = is_ok && copy.status().is_ok() && device.record_event(copied, copies).is_ok();
         is_ok = is_ok && wait_event(compute, copied);
         player.consume(compute, *buffer, batch);
         is_ok = is_ok && device.record_event(consumed[batch % kNumSlots], compute).is_ok();
