@@ -10,7 +10,7 @@ import torch
 from fastload._process._exit import start_threads
 from fastload._process._started_thread import StartedThread
 from fastload._workers._exchanges import exchanged
-from fastload._workers._generators import WorkerGenerators, drawing
+from fastload._workers._generators import WorkerGenerators
 from fastload._workers._inherited import ThreadState, own_context
 from fastload._workers._torch_globals import WorkerGlobals, set_worker_globals
 from fastload._workers._worker_error import WorkerFailure, without_frames
@@ -56,7 +56,7 @@ class _Call(StartedThread):
         generators = self._generators
         set_worker_globals(self._globals)
         try:
-            with exchanged(), generators.entered(), drawing(lambda: generators.torch), self._state.entered():
+            with exchanged(), generators.entered(), self._state.entered():
                 self._context.run(self._init_fn, generators.worker_id)
         except BaseException as error:  # noqa: BLE001 - a thread has no caller
             self.error = error

@@ -45,7 +45,6 @@ from fastload._process import _config, _worker_process
 from fastload._workers._collate_memory import CollateMemory
 from fastload._workers._generators import WorkerGenerators
 from fastload._workers._places import HeldGenerators
-from fastload._workers._random_stream import RandomStream
 from fastload._workers._seeding import seed_numpy
 from fastload._workers._torch_globals import set_worker_globals
 from fastload._workers._user_code import NAMES, UserCode
@@ -128,9 +127,6 @@ class ProcessWorker(Worker):
     def _enter(self, until_end: contextlib.ExitStack) -> None:
         if self._plan.fetch.native_images:
             decode_natively(self._images)  # in all threads that the user's code may have
-
-    def _make_stream(self) -> RandomStream:
-        return super()._make_stream() if self._plan.fetch.rng == "sample" else RandomStream(None)
 
     def _goes_on_after(self, error: BaseException) -> bool:
         return isinstance(error, Exception)

@@ -55,7 +55,7 @@ class CallerMaker(BatchMaker):
         draws = self._draws_of(setup.code, resume_point) if setup.has_states else None  # may restore generators
         stream: RandomStream
         if self._generators is None:
-            stream = RandomStream(None)
+            stream = RandomStream()
         else:
             held = HeldGenerators(setup.code.roots, NAMES)  # with those that were restored
             stream = SampleStream(fetch.naming, self._generators, held.seedable)

@@ -173,7 +173,7 @@ class Worker:
                 until_end.enter_context(batch_rows(BatchRows(self._memory.buffer)))
             stream, code = self._make_stream(), self._code
             if code.init_fn is not None:
-                with self.generators.entered(), stream.mode():
+                with self.generators.entered():
                     code.init_fn(self.number)
             fetcher = self._fetcher = make_fetcher(plan.fetch, stream, code, self.number)
             if self._draws is not None:
@@ -224,7 +224,7 @@ class Worker:
         if self._plan.fetch.rng == "sample":
             held = [] if self._held is None else self._held.seedable
             return SampleStream(self._plan.fetch.naming, self.generators, held)
-        return RandomStream(self.generators)
+        return RandomStream()
 
     def make(self, task: Task) -> None:
         """Finishes the task, with a batch or with the error that came instead."""
