@@ -36,7 +36,7 @@ from fastload._iteration.processes._messages import (
     packed_batch,
     packed_failure,
 )
-from fastload._iteration.processes._snapshots import SnapshotMessage, parts_of_error
+from fastload._iteration.processes._snapshots import SnapshotMessage
 from fastload._iteration.python._counters import WorkerCounters
 from fastload._iteration.python._task import Task
 from fastload._iteration.python._worker import Worker, WorkerPlan
@@ -268,9 +268,8 @@ class _Process:
         return bool(self._is_ending[0])
 
     def _answer_start(self, start: WorkerStart) -> None:
-        snapshot, error, is_stateful = start.report()
-        parts = None if error is None else parts_of_error(error)
-        self._send(Begun(start.epoch, self._changed(snapshot), parts, is_stateful, self._report()))
+        snapshot = self._changed(start.snapshot)
+        self._send(Begun(start.epoch, snapshot, start.error, start.is_stateful, self._report()))
 
     def _answer(
         self, of_process: ProcessWorker, key: int, request: Request, is_asked: bool, epoch: int, copied: list[int]

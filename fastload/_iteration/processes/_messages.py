@@ -10,9 +10,10 @@ import numpy as np
 
 from fastload._decode_cache._worker_cache import CacheReport
 from fastload._delivery._hand_over import Pinning
+from fastload._errors import StateError
 from fastload._iteration.processes._arenas import SharedArena, SlotMemory, SlotSpan, storage_of, storage_of_bytes
 from fastload._iteration.processes._packing import Packed, Part, bytes_of, pack, unpack
-from fastload._iteration.processes._snapshots import SnapshotMessage, StateErrorParts
+from fastload._iteration.processes._snapshots import SnapshotMessage
 from fastload._process._forked_cuda import is_of_forked_cuda
 from fastload._quarantine._failure import Account
 from fastload._workers._collate_memory import CollateMemory
@@ -74,7 +75,7 @@ class Begun(NamedTuple):
 
     epoch: int
     snapshot: SnapshotMessage | None
-    error: StateErrorParts | None
+    error: StateError | None
     is_stateful: bool
     report: WorkerReport
 

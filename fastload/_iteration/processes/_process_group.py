@@ -24,7 +24,7 @@ from fastload._iteration.processes._arenas import SharedArena
 from fastload._iteration.processes._child import ChildPlan, run_worker
 from fastload._iteration.processes._connections import WorkerEnd, new_connection, new_flag
 from fastload._iteration.processes._messages import Answer, Begun, Ended, Lost, Payload, WorkerReport, opened
-from fastload._iteration.processes._snapshots import SnapshotMessage, error_of_parts
+from fastload._iteration.processes._snapshots import SnapshotMessage
 from fastload._iteration.processes._worker_processes import WorkerProcesses, wait_for
 from fastload._iteration.python._loader_workers import LoaderWorkers
 from fastload._iteration.python._task import Task
@@ -219,9 +219,8 @@ class ProcessGroup(WorkerGroup):
             snapshot = self._snapshots[number] = snapshot.completed(self._snapshots[number])
         if isinstance(message, Begun):
             if (reference := self._not_begun.get((number, message.epoch))) is not None:
-                error = None if message.error is None else error_of_parts(message.error)
                 if (start := reference()) is not None:
-                    start.finish(snapshot, error, is_stateful=message.is_stateful)  # type: ignore[arg-type]
+                    start.finish(snapshot, message.error, is_stateful=message.is_stateful)  # type: ignore[arg-type]
                 self._not_begun.pop((number, message.epoch), None)
         elif (task := self._tasks.get(message.key)) is not None:
             if message.payload is not None and message.payload.is_in_slot:

@@ -104,7 +104,8 @@ class WorkerStart:
         worker: Kept until the epoch has begun, even if the iterator is gone: its state may still be asked for.
 
     Attributes:
-        is_stateful: Whether data set or stream has a state of its own; known once the wait is over.
+        is_done: Whether the worker has reported, or its thread or process has ended. Then these are known:
+        snapshot, error, is_stateful: See Begun; `snapshot` is None, too, if the worker ended before.
     """
 
     is_taken = False  # like a Task that no thread has begun
@@ -113,30 +114,21 @@ class WorkerStart:
         self.key = key
         self.epoch = epoch
         self._worker = worker
-        self.is_stateful = False
         self._pid = os.getpid()
         self._done: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self._is_done = False
-        self._snapshot: SavedWorker | None = None
-        self._error: StateError | None = None
+        self.is_done = False
+        self.snapshot: SavedWorker | None = None
+        self.error: StateError | None = None
+        self.is_stateful = False
 
     def finish(
         self, snapshot: SavedWorker | None, error: StateError | None = None, *, is_stateful: bool = False
     ) -> None:
         """Reports the worker's position; None: its thread ended before. Only the first call has an effect."""
-        if not self._is_done:
-            self._snapshot, self._error, self.is_stateful, self._is_done = snapshot, error, is_stateful, True
+        if not self.is_done:
+            self.snapshot, self.error, self.is_stateful, self.is_done = snapshot, error, is_stateful, True
             self._worker = None
             self._done.put(None)
-
-    @property
-    def is_done(self) -> bool:
-        """Whether the worker has reported, or its thread or process has ended."""
-        return self._is_done
-
-    def report(self) -> tuple[SavedWorker | None, StateError | None, bool]:
-        """Returns the arguments of finish()."""
-        return self._snapshot, self._error, self.is_stateful
 
     def wait(self, timeout_seconds: float) -> SavedWorker:
         """Waits for the worker's position and returns it. With 0 the wait has no limit.
@@ -145,19 +137,19 @@ class WorkerStart:
             StateError: The worker could not begin at its resume point, or its thread ended before the epoch began.
         """
         self.check(timeout_seconds)
-        if self._snapshot is None:
+        if self.snapshot is None:
             raise StateError(
                 "fastload.workers",
                 "are not known: a worker ended or did not answer before it began the epoch",
                 "ask for the state after the first batch",
             )
-        return self._snapshot
+        return self.snapshot
 
     def check(self, timeout_seconds: float) -> None:
         """Waits as wait() does, but accepts a thread that has ended. Raises StateError: the worker could not begin."""
-        if not self._is_done and self._pid == os.getpid():
+        if not self.is_done and self._pid == os.getpid():
             with contextlib.suppress(queue.Empty):
                 self._done.get(timeout=timeout_seconds or None)
                 self._done.put(None)
-        if self._error is not None:
-            raise StateError(self._error.field, self._error.problem, self._error.next_step)
+        if self.error is not None:
+            raise StateError(self.error.field, self.error.problem, self.error.next_step)
