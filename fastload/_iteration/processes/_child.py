@@ -48,7 +48,6 @@ from fastload._workers._places import HeldGenerators
 from fastload._workers._seeding import seed_numpy
 from fastload._workers._torch_globals import set_worker_globals
 from fastload._workers._user_code import NAMES, UserCode
-from fastload._workers._worker_error import WorkerFailure
 
 # How often a worker without work looks whether its parent still lives.
 _WATCH_SECONDS = 2.0
@@ -133,16 +132,6 @@ class ProcessWorker(Worker):
 
     def _is_abandoned(self) -> bool:
         return self._is_group_ending()
-
-
-class _AnswerTask(Task):
-    """A request in its worker. It keeps the failure itself, which is sent in parts."""
-
-    failure: WorkerFailure | None = None
-
-    def fail(self, failure: WorkerFailure, **more: Any) -> None:
-        self.failure = failure
-        self.finish(**more)
 
 
 def run_worker(
@@ -275,7 +264,7 @@ class _Process:
         self, of_process: ProcessWorker, key: int, request: Request, is_asked: bool, epoch: int, copied: list[int]
     ) -> None:
         self._memory.set_free(copied)
-        task = _AnswerTask(request, is_asked=is_asked, epoch=epoch, worker_id=self._number)
+        task = Task(request, is_asked=is_asked, epoch=epoch, worker_id=self._number)
         of_process.make(task)
         if not task.is_done:  # abandoned
             return

@@ -157,7 +157,7 @@ class ProcessGroup(WorkerGroup):
     def _send(self, task: Task) -> None:
         assert isinstance(task, ProcessTask)
         if (problem := self._lost.get(task.worker_id)) is not None:
-            task.finish(error=RuntimeError(problem))
+            task.finish(failure=WorkerFailure(RuntimeError(problem), None))
             return
         if task.key is None:
             task.key = next(self._numbers)
@@ -247,7 +247,7 @@ class ProcessGroup(WorkerGroup):
         item = asked[0].request.item if asked else None
         self._lost[number] = self._processes.loss_of(process, self._last_words.get(number), item)
         for task in asked:
-            task.finish(error=RuntimeError(self._lost[number]))
+            task.finish(failure=WorkerFailure(RuntimeError(self._lost[number]), None))
             self._tasks = {key: each for key, each in self._tasks.items() if each is not task}
 
     def wait(self, timeout_seconds: float) -> Task:

@@ -229,7 +229,7 @@ class Worker:
     def make(self, task: Task) -> None:
         """Finishes the task, with a batch or with the error that came instead."""
         if self._problem is not None:
-            task.fail(self._problem)
+            task.finish(failure=self._problem)
             return
         fetcher = self._fetcher
         assert fetcher is not None, "prepare() has made it, or noted a problem"
@@ -254,7 +254,7 @@ class Worker:
             if not self._goes_on_after(error):
                 raise
             failure, account = self._failure_of(error), fetcher.take_account()
-            task.fail(failure, account=account, snapshot=self._snapshot_after(task))
+            task.finish(failure=failure, account=account, snapshot=self._snapshot_after(task))
             del failure
         finally:
             del task  # its error refers to this frame
