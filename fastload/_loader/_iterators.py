@@ -16,7 +16,7 @@ from fastload._iteration._settings import check_epoch
 from fastload._iteration._setup import LoaderSetup
 from fastload._iteration.native._engine import EngineSettings, LoaderEngine
 from fastload._iteration.native._maker import NativeMaker
-from fastload._iteration.processes._maker import AutoMaker, ProcessMaker
+from fastload._iteration.processes._maker import ProcessMaker
 from fastload._iteration.python._caller_maker import CallerMaker
 from fastload._iteration.python._fetcher import FetchPlan
 from fastload._iteration.python._maker import WorkerMaker
@@ -145,10 +145,8 @@ def python_iterator(now: CurrentLoader, setup: LoaderSetup, *, begins_natively: 
         torch.utils.data.DataLoader.check_worker_number_rationality(now.loader)  # torch warns at construction and here
         context, forms = now.loader.multiprocessing_context, now.kept.forms
         make_cache = record.caches.opener(cache_setting, _num_images(now))
-        if setup.settings.workers == "auto" and not is_data_pipe(setup.code.dataset):
-            maker = AutoMaker(setup, fetch, record, context, make_cache, open_cache, forms)
-        else:
-            maker = ProcessMaker(setup, fetch, record, context, make_cache)
+        may_move = setup.settings.workers == "auto" and not is_data_pipe(setup.code.dataset)
+        maker = ProcessMaker(setup, fetch, record, context, make_cache, open_cache if may_move else None, forms)
     else:
         maker = WorkerMaker(setup, fetch, record)
     return EpochIterator(now.loader, setup, maker)
