@@ -107,23 +107,12 @@ class ProcessWorker(Worker):
 
     _where = "in DataLoader worker process"
 
-    def __init__(
-        self,
-        plan: WorkerPlan,
-        number: int,
-        code: UserCode,
-        held: HeldGenerators,
-        memory: SlotMemory,
-        should_stop: Callable[[], bool],
-    ) -> None:
-        super().__init__(plan, number, code, held, should_stop, memory)
-        worker._worker_info = self.globals.info
-        set_worker_globals(self.globals)
-
     def _new_generators(self, base_seed: int, number: int) -> WorkerGenerators:
         return ProcessGenerators(base_seed, number)
 
     def _enter(self, until_end: contextlib.ExitStack) -> None:
+        worker._worker_info = self.globals.info
+        set_worker_globals(self.globals)
         if self._plan.fetch.native_images:
             decode_natively(self._images)  # in all threads that the user's code may have
 
@@ -211,7 +200,7 @@ class _Process:
         code = plan.code.of_worker(cache=cache.native)
         held = plan.held or HeldGenerators(code.roots, NAMES)
         workers = replace(plan.workers, fetch=fetch)
-        of_process = ProcessWorker(workers, self._number, code, held, self._memory, self._should_stop)
+        of_process = ProcessWorker(workers, self._number, code, held, self._should_stop, self._memory)
         with contextlib.ExitStack() as until_end:
             of_process.prepare(until_end)
             for message in self._messages():
