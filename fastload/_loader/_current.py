@@ -27,7 +27,7 @@ from fastload._quarantine._quarantine import Quarantine
 from fastload._quarantine._substitutes import Candidates, candidates_of
 from fastload._workers._data_pipes import is_data_pipe
 from fastload._workers._gpu_objects import gpu_object
-from fastload._workers._user_code import NAMES, UserCode
+from fastload._workers._user_code import UserCode
 from fastload.samplers._seeded_shuffle import SeededShuffle
 from fastload.sources._lowering import LoweredSource, lower_dataset
 
@@ -126,7 +126,7 @@ class CurrentLoader:
             return None
         if self.kept.forms.why_threads is not None:
             return self.kept.forms.why_threads
-        found = gpu_object(self.arguments.code.roots, NAMES)
+        found = gpu_object(self.arguments.code)
         return None if found is None else f"{found}, which a forked process cannot use"
 
     def source(self) -> LoweredSource:

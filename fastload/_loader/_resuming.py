@@ -32,7 +32,6 @@ from fastload._process._distributed import rank_and_world_size
 from fastload._quarantine._substitutes import describe_errors
 from fastload._resume._user_state import is_stateful
 from fastload._workers._places import HeldGenerators
-from fastload._workers._user_code import NAMES
 from fastload.samplers._resting import (
     common_epoch,
     epoch_holder,
@@ -281,7 +280,7 @@ def _losses(now: CurrentLoader, form: WorkerForm) -> Iterator[str]:
     are_shared = form.kind == "threads" and now.arguments.num_threads > 1
     if now.settings.rng != "torch" and not are_shared:
         return
-    held = HeldGenerators(now.arguments.code.roots, NAMES)
+    held = HeldGenerators(now.arguments.code)
     if not are_shared:
         for path in held.unread:
             yield f"is not exact: {path}, a generator whose state cannot be read"

@@ -47,7 +47,7 @@ from fastload._workers._generators import WorkerGenerators
 from fastload._workers._places import HeldGenerators
 from fastload._workers._seeding import seed_numpy
 from fastload._workers._torch_globals import set_worker_globals
-from fastload._workers._user_code import NAMES, UserCode
+from fastload._workers._user_code import UserCode
 
 # How often a worker without work looks whether its parent still lives.
 _WATCH_SECONDS = 2.0
@@ -106,9 +106,7 @@ class ProcessWorker(Worker):
     """A worker in the main thread of its process, which is all its own; see Worker."""
 
     _where = "in DataLoader worker process"
-
-    def _new_generators(self, base_seed: int, number: int) -> WorkerGenerators:
-        return ProcessGenerators(base_seed, number)
+    _new_generators = ProcessGenerators
 
     def _enter(self, until_end: contextlib.ExitStack) -> None:
         worker._worker_info = self.globals.info
@@ -198,7 +196,7 @@ class _Process:
         cache = self._cache = plan.make_cache()
         fetch = replace(plan.workers.fetch, counters=self._counters, cache=cache.native)
         code = plan.code.of_worker(cache=cache.native)
-        held = plan.held or HeldGenerators(code.roots, NAMES)
+        held = plan.held or HeldGenerators(code)
         workers = replace(plan.workers, fetch=fetch)
         of_process = ProcessWorker(workers, self._number, code, held, self._should_stop, self._memory)
         with contextlib.ExitStack() as until_end:

@@ -24,7 +24,6 @@ from fastload._planning._worker_form import FormMemory
 from fastload._process._forked_cuda import FORKED_CUDA
 from fastload._workers._data_pipes import with_graph
 from fastload._workers._places import HeldGenerators
-from fastload._workers._user_code import NAMES
 
 _REFUSED = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EPERM})
 
@@ -81,7 +80,7 @@ class ProcessMaker(WorkerMaker):
         is_forked = self._context.get_start_method() == "fork"
         child = ChildPlan(
             code=code,
-            held=HeldGenerators(code.roots, NAMES) if is_forked else None,
+            held=HeldGenerators(code) if is_forked else None,
             workers=self._worker_plan(values),
             make_cache=self._make_cache,
             parent_pid=os.getpid() if is_forked else None,

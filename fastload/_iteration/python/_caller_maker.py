@@ -23,7 +23,7 @@ from fastload._workers._exchanges import exchanged
 from fastload._workers._generators import WorkerGenerators, program_generators
 from fastload._workers._places import HeldGenerators
 from fastload._workers._random_stream import RandomKey, RandomStream, SampleStream
-from fastload._workers._user_code import NAMES, UserCode
+from fastload._workers._user_code import UserCode
 
 
 class CallerMaker(BatchMaker):
@@ -57,7 +57,7 @@ class CallerMaker(BatchMaker):
         if self._generators is None:
             stream = RandomStream()
         else:
-            held = HeldGenerators(setup.code.roots, NAMES)  # with those that were restored
+            held = HeldGenerators(setup.code)  # with those that were restored
             stream = SampleStream(fetch.naming, self._generators, held.seedable)
         self._fetcher = make_fetcher(fetch, stream, setup.code)
         self._position = None if draws is None else WorkerPosition(draws, self._fetcher, self._replaying)
@@ -71,7 +71,7 @@ class CallerMaker(BatchMaker):
                 self._position.restore(self._key, 0, resume_point)
 
     def _draws_of(self, code: UserCode, resume_point: ResumePoint | None) -> WorkerDraws:
-        is_program, held = self._generators is None, HeldGenerators(code.roots, NAMES)
+        is_program, held = self._generators is None, HeldGenerators(code)
         generators = self._generators or program_generators()
         draws = WorkerDraws(generators, code, held, is_program=is_program)
         draws.begin()

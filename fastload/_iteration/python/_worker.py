@@ -123,6 +123,9 @@ class Worker:
         is_abandoned: Returns whether the worker's batches are not wanted any more.
     """
 
+    _where = "in DataLoader worker thread"
+    _new_generators = WorkerGenerators
+
     def __init__(
         self,
         plan: WorkerPlan,
@@ -148,11 +151,6 @@ class Worker:
         self._draws = WorkerDraws(self.generators, code, held) if plan.is_ordered else None
         self._position: WorkerPosition | None = None
         self._state_error: StateError | None = None
-
-    _where = "in DataLoader worker thread"
-
-    def _new_generators(self, base_seed: int, number: int) -> WorkerGenerators:
-        return WorkerGenerators(base_seed, number)
 
     def _enter(self, until_end: contextlib.ExitStack) -> None:
         """Gives the worker's thread what a worker process has for itself."""

@@ -16,7 +16,7 @@ from fastload._resume._generators import ProgramStates, state_of
 from fastload._workers._places import HeldGenerators
 from fastload._workers._random_stream import RandomKey
 from fastload._workers._seeding import bit_generator_of
-from fastload._workers._user_code import NAMES, UserCode
+from fastload._workers._user_code import UserCode
 
 
 class WorkerDraws:
@@ -50,7 +50,7 @@ class WorkerDraws:
     def begin(self) -> None:
         """Finds the generators that worker_init_fn has made. Call it after worker_init_fn."""
         if self._held is not None and self._code.init_fn is not None:
-            self._held.look_again(self._code.roots, NAMES)
+            self._held.look_again()
 
     def load(self, saved: SavedWorker, field: str) -> None:
         """Restores all generators from a loaded state, which overrides what worker_init_fn seeded.
@@ -87,7 +87,7 @@ class WorkerDraws:
     def copy(self, *, is_after_batch: bool) -> SavedWorker:
         """Returns the generators' states. After the first batch it searches the user's objects for more generators."""
         if self._held is not None and is_after_batch and not self._has_looked_again:
-            self._held.find_more(self._code.roots, NAMES)
+            self._held.find_more()
             self._has_looked_again = True
         torch, python = self._generators.torch.get_state(), self._generators.random.getstate()
         states = ProgramStates(torch, python, state_of(self._generators.numpy) if self._knows_numpy else None)
