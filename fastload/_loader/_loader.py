@@ -269,7 +269,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
 
     def _begin_epoch(self) -> Any:
         kept = self._fastload
-        with kept.turn():
+        with kept.turn:
             if kept.engine is not None and kept.engine.native.is_forked:
                 kept.exchange_engine(None)  # it belongs to the parent; this process gets its own
                 kept.device = kept.opened = None
@@ -394,7 +394,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             >>> torch.equal(next(iter(again))[0], next(iterator)[0])
             True
         """
-        with self._fastload.turn():
+        with self._fastload.turn:
             return state_of(CurrentLoader(self), self._begin_epoch)
 
     def load_state_dict(self, state: dict[str, Any], *, strict: bool = True) -> None:
@@ -423,7 +423,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             >>> len(list(again)), again.epoch
             (1, 1)
         """
-        with self._fastload.turn():
+        with self._fastload.turn:
             now = CurrentLoader(self)
             load_state(now, state, strict=strict)
             self._iterator = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import threading
 import weakref
 from types import CodeType
@@ -20,6 +19,7 @@ from fastload._iteration.python._counters import add_counters
 from fastload._iteration.python._loader_workers import LoaderWorkers
 from fastload._planning._worker_form import FormMemory
 from fastload._process._exit import LiveObjects
+from fastload._process._locked import Locked
 from fastload._process._waits import WaitHistogram
 from fastload._quarantine._quarantine import Quarantine
 from fastload.sources._lowering import LoweredSource
@@ -28,7 +28,7 @@ from fastload.sources._lowering import LoweredSource
 MOST_AT_REST = 4
 
 
-class LoaderState:
+class LoaderState(Locked):
     """State of a loader between iterations, in one attribute: more names could clash with those in derived classes.
 
     A copy has the settings and the epoch, but no threads, plans and counters.
@@ -45,6 +45,7 @@ class LoaderState:
     """
 
     def __init__(self, settings: LoaderSettings, epoch: int = 0, *, is_plain: bool = False) -> None:
+        super().__init__()
         self.settings, self._is_plain = settings, is_plain
         self._engine: tuple[LoaderEngine | None, dict[str, Any]] = None, {}  # and the counts of earlier engines
         self.source: LoweredSource | None = None
@@ -61,7 +62,6 @@ class LoaderState:
         self.state_at_rest: tuple[Any, CodeType] | None = None
         self.has_warned_of_program_draws = False
         self.has_warned_of_inexact = False
-        self._turn, self._pid = threading.RLock(), os.getpid()
 
     @staticmethod
     def of(loader: object) -> LoaderState:
@@ -117,7 +117,7 @@ class LoaderState:
 
         It never waits, because it is called while an epoch of another loader begins.
         """
-        turn = self.turn()
+        turn = self.turn
         if not turn.acquire(blocking=False):  # an epoch of this loader is beginning
             return
         try:
@@ -127,11 +127,10 @@ class LoaderState:
         finally:
             turn.release()
 
+    @property
     def turn(self) -> threading.RLock:
-        """Returns the lock that a thread holds while it begins an iteration. A forked process gets a new one."""
-        if os.getpid() != self._pid:
-            self._turn, self._pid = threading.RLock(), os.getpid()
-        return self._turn
+        """The lock that a thread holds while it begins an iteration."""
+        return self._lock
 
     def __reduce__(self) -> tuple[Any, ...]:
         return functools.partial(LoaderState, is_plain=self._is_plain), (self.settings, self.progress.epoch)
