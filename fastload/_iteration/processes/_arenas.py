@@ -88,13 +88,16 @@ def _from_descriptor(duplicate: Any, num_slots: int, slot_bytes: int, is_limited
     return made
 
 
-class SlotSpan(NamedTuple):
-    """A part of a batch in an arena: `nbytes` from byte `offset` of its slot on. `is_of_one`: see Part."""
+class Span(NamedTuple):
+    """A part of a batch: `nbytes` from byte `offset` on of a slot in the arena; None: of the message's data.
 
-    slot: int
+    `is_of_one`: see Part.
+    """
+
+    slot: int | None
     offset: int
     nbytes: int
-    is_of_one: bool
+    is_of_one: bool = False
 
 
 class SlotMemory(WorkerMemory):
@@ -125,12 +128,12 @@ class SlotMemory(WorkerMemory):
         in_slot = None if self._slots is None or size < _MIN_BYTES else self._slots.allocate(size)
         return super().buffer(size) if in_slot is None else in_slot
 
-    def placed(self, part: Part) -> SlotSpan | None:
+    def placed(self, part: Part) -> Span | None:
         """Returns where memory that is sent lies; None: it goes with the message."""
         if self._slots is None or part.nbytes < _MIN_BYTES:
             return None
         place = self._slots.find(part.address, part.nbytes) or self._slots.append(part.address, part.nbytes)
-        return None if place is None else SlotSpan(*place, part.nbytes, part.is_of_one)
+        return None if place is None else Span(*place, part.nbytes, part.is_of_one)
 
     def release(self) -> None:
         """Frees the memory at the worker's end."""
@@ -139,9 +142,9 @@ class SlotMemory(WorkerMemory):
 
 
 def storage_of(
-    part: SlotSpan, number: int, arena: SharedArena, memory: CollateMemory, pinning: Pinning | None
+    part: Span, number: int, arena: SharedArena, memory: CollateMemory, pinning: Pinning | None
 ) -> torch.UntypedStorage:
-    """Returns part `number` of a batch in memory of its own.
+    """Returns part `number` of a batch, which lies in a slot, in memory of its own.
 
     If the batch is pinned, a span of one tensor comes into page-locked memory, so that pin_memory() copies nothing.
     torch gives tensors that share memory a copy each.
@@ -151,6 +154,7 @@ def storage_of(
     else:
         storage = memory.storage(number, part.nbytes)
     assert arena.arena is not None, "a part lies in it"
+    assert part.slot is not None
     arena.arena.copy_out(part.slot, part.offset, storage.data_ptr(), part.nbytes)
     return storage
 
