@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from fastload import _native
-from fastload._delivery._device import BatchLayout, Device, PinnedMemory, allocate
+from fastload._delivery._device import BatchLayout, Device, PinnedMemory
 
 # Parts of a slot begin at multiples of this, so the device reads whole cache lines.
 _ALIGNMENT = 256
@@ -114,10 +114,13 @@ class HostMemory(BatchMemory):
         return _HostBatch([(view.data_ptr(), view.nbytes) for view in images], None, images, labels)
 
     def _allocate(self, layout: BatchLayout, batch_size: int) -> torch.Tensor:
-        if self._pinned is None:
-            return allocate(self._engine, layout, batch_size)
-        shape = layout.shape(batch_size)
-        return self._pinned.empty(*shape, dtype=layout.dtype, memory_format=layout.memory_format)
+        if self._pinned is not None:
+            return layout.allocate(self._pinned.empty, batch_size)
+        # The engine does not reuse the memory while a tensor on it exists.
+        flat = torch.frombuffer(self._engine.allocate(batch_size * layout.sample_bytes), dtype=layout.dtype)
+        if layout.memory_format is torch.channels_last:
+            return flat.view(batch_size, layout.height, layout.width, 3).permute(0, 3, 1, 2)
+        return flat.view(layout.shape(batch_size))
 
     def deliver(self, placed: PlacedBatch, number: int) -> tuple[list[torch.Tensor], torch.Tensor]:
         assert isinstance(placed, _HostBatch)
@@ -257,11 +260,7 @@ class StagedMemory(BatchMemory):
     def _destination(self, form: ViewForm, batch_size: int) -> torch.Tensor:
         if form.table is not None:
             return self._device.empty(batch_size, form.layout.height, form.layout.width, 3, dtype=torch.uint8)
-        return self._user_tensor(form.layout, batch_size)
-
-    def _user_tensor(self, layout: BatchLayout, batch_size: int) -> torch.Tensor:
-        shape = layout.shape(batch_size)
-        return self._device.empty(*shape, dtype=layout.dtype, memory_format=layout.memory_format)
+        return form.layout.allocate(self._device.empty, batch_size)
 
     def deliver(self, placed: PlacedBatch, number: int) -> tuple[list[torch.Tensor], torch.Tensor]:
         assert isinstance(placed, _StagedBatch)
@@ -290,7 +289,7 @@ class StagedMemory(BatchMemory):
 
     def _converted(self, form: ViewForm, pixels: torch.Tensor) -> torch.Tensor:
         assert form.table is not None, "pixels are converted by a table"
-        out = self._user_tensor(form.layout, len(pixels))
+        out = form.layout.allocate(self._device.empty, len(pixels))
         self._device.convert(pixels, form.table, out)
         return out
 
