@@ -254,7 +254,7 @@ def _requirements_of(now: CurrentLoader, plan: LoaderPlan) -> ResumeRequirements
         return ResumeRequirements("native", fingerprint, native.has_ordered_draws)
     fingerprint = fingerprint_of_loader(now.loader.dataset, now.index_sampler, errors)
     way: Way = "tail" if plan.mode is Mode.PARTLY_NATIVE else "python"
-    return ResumeRequirements(way, fingerprint, now.arguments.is_ordered, now.arguments.is_of_stream)
+    return ResumeRequirements(way, fingerprint, now.arguments.is_ordered)
 
 
 def state_rows(now: CurrentLoader, mode: Mode, form: WorkerForm) -> list[str]:
