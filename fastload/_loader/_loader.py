@@ -32,7 +32,7 @@ from fastload._loader._resuming import (
     state_of,
     take_begun,
 )
-from fastload._loader._state import LoaderState, NextEpoch, recent_loaders
+from fastload._loader._state import LoaderState, NextEpoch, begin_recent
 from fastload._loader._steps import StepsIterator
 from fastload._process import _config
 from fastload._process._distributed import warn_of_unsharded
@@ -282,7 +282,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             follow_sampler(now.arguments)
             iterator = super().__iter__()
             if isinstance(iterator, EpochIterator) and iterator.is_native:
-                recent_loaders.begin(kept)
+                begin_recent(kept)
             kept.progress.begin(iterator)
             kept.progress.epoch += 1
             return iterator

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import threading
-import weakref
 from types import CodeType
 from typing import Any
 
@@ -143,26 +142,17 @@ class NextEpoch:
         return self if loader is None else LoaderState.of(loader).progress.epoch
 
 
-class RecentLoaders:
-    """Native loaders, ordered by the start of their last epoch. Thread-safe without a lock, like LiveObjects.
+# Native loaders, ordered by the start of their last epoch.
+_recent: LiveObjects[LoaderState] = LiveObjects()
 
-    If every loader kept its threads and memory, its next epoch would start at once. But a program may have hundreds of
-    loaders, one for each client in federated learning or each task of a benchmark. So only the most recently used idle
-    loaders keep them.
+
+def begin_recent(state: LoaderState) -> None:
+    """Notes that an epoch of that native loader begins; older idle loaders release their threads and memory.
+
+    If every loader kept them, its next epoch would start at once. But a program may have hundreds of loaders, one for
+    each client in federated learning or each task of a benchmark. So only the most recently used idle loaders keep
+    them.
     """
-
-    def __init__(self) -> None:
-        self._states: dict[int, weakref.ref[LoaderState]] = {}  # the oldest first
-
-    def begin(self, state: LoaderState) -> None:
-        """Notes that an epoch of that loader has begun; older idle loaders release their threads and memory."""
-        states, number = self._states, id(state)
-        states.pop(number, None)
-        states[number] = weakref.ref(state, functools.partial(states.pop, number))  # Note [drops]
-        for reference in list(states.values())[:-MOST_AT_REST]:
-            one = reference()
-            if one is not None:
-                one.end_engine()
-
-
-recent_loaders = RecentLoaders()
+    _recent.add(state)
+    for older in _recent.all()[:-MOST_AT_REST]:
+        older.end_engine()
