@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -75,7 +75,7 @@ class BatchMemory(ABC):
         return [self.place(labels) for labels in batches]
 
     def look_ahead(self, batches: Sequence[PlacedBatch]) -> None:  # noqa: B027
-        """Announces the next batches, in order."""
+        """Announces the next batches, in order, which may have memory on the device before they are requested."""
 
     @abstractmethod
     def deliver(self, placed: PlacedBatch, number: int) -> tuple[list[torch.Tensor], torch.Tensor]:
@@ -147,7 +147,6 @@ class StagedMemory(BatchMemory):
 
     Args:
         num_slots: Maximum number of batches in flight.
-        prefetch: Number of these that may have memory on the device before they are requested.
         count: Adds to the loader's counters.
         check_open: Raises LoaderClosedError if the loader was closed.
     """
@@ -157,7 +156,6 @@ class StagedMemory(BatchMemory):
         device: Device,
         forms: Sequence[ViewForm],
         num_slots: int,
-        prefetch: int,
         count: Callable[[dict[str, Any]], None],
         check_open: Callable[[], None],
     ) -> None:
@@ -165,9 +163,10 @@ class StagedMemory(BatchMemory):
         self._count = count
         self._check_open = check_open
         self._num_slots = num_slots
-        self._prefetch = prefetch
         with device.on_copy_stream():
-            self._forms = [_on_device(form, device) for form in forms]
+            self._forms = [
+                form if form.table is None else replace(form, table=device.copy(form.table)) for form in forms
+            ]
         self._ring: _native.StagingRing | None = None
         self._slab: torch.Tensor | None = None
         self._slot_bytes = 0
@@ -238,8 +237,7 @@ class StagedMemory(BatchMemory):
     # ---- to the device ---------------------------------------------------------------------------------------------
 
     def look_ahead(self, batches: Sequence[PlacedBatch]) -> None:
-        """Gives device memory to the first `prefetch` of the next batches."""
-        self._ahead = [batch for batch in batches if isinstance(batch, _StagedBatch)][: self._prefetch]
+        self._ahead = [batch for batch in batches if isinstance(batch, _StagedBatch)]
         for batch in self._ahead:
             try:
                 self._send(batch)
@@ -307,10 +305,6 @@ def _offsets(sizes: Sequence[int]) -> list[int]:
         offsets.append(end)
         end += -(-size // _ALIGNMENT) * _ALIGNMENT
     return offsets
-
-
-def _on_device(form: ViewForm, device: Device) -> ViewForm:
-    return form if form.table is None else ViewForm(form.layout, device.copy(form.table))
 
 
 def _cause(failure: _native.DeviceFailure) -> str:

@@ -104,7 +104,6 @@ class NativeMaker(BatchMaker):
             plan.forms,
             # One more for the batch that is being handed over, and one for the copy of the batch before it.
             num_slots=self._setup.max_batches + 2,
-            prefetch=delivery.prefetch,
             count=self._count,
             check_open=self._engine.check_open,
         )
