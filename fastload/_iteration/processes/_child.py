@@ -25,8 +25,8 @@ from fastload._decode_cache._worker_cache import WorkerCache
 from fastload._images._opener import decode_natively
 from fastload._iteration._maker import Request
 from fastload._iteration._saved_worker import SavedWorker
-from fastload._iteration.processes._arenas import SharedArena, SlotMemory
-from fastload._iteration.processes._connections import EndFlag, WorkerEnd
+from fastload._iteration.processes._arenas import SlotMemory
+from fastload._iteration.processes._connections import EndFlag, keep_only
 from fastload._iteration.processes._messages import (
     Answer,
     Begun,
@@ -124,8 +124,8 @@ class ProcessWorker(Worker):
 def run_worker(
     plan: ChildPlan,
     number: int,
-    end: WorkerEnd,
-    arena: SharedArena,
+    socket: _native.MessageSocket,
+    arena: _native.Arena | None,
     is_ending: EndFlag,
     blocked: Iterable[int],
 ) -> None:
@@ -142,8 +142,8 @@ def run_worker(
     _keep_freed_memory()
     _go_before_the_parent()
     _worker_process.become_worker()
-    end.keep_only()
-    process = _Process(plan, number, end.socket, arena, is_ending.byte)
+    keep_only(socket)
+    process = _Process(plan, number, socket, arena, is_ending.byte)
     try:
         process.run()
     except BaseException as error:
@@ -181,7 +181,7 @@ def _go_before_the_parent() -> None:
 
 class _Process:
     def __init__(
-        self, plan: ChildPlan, number: int, socket: _native.MessageSocket, arena: SharedArena, is_ending: Any
+        self, plan: ChildPlan, number: int, socket: _native.MessageSocket, arena: _native.Arena | None, is_ending: Any
     ) -> None:
         self._plan, self._number, self._socket, self._is_ending = plan, number, socket, is_ending
         self._memory = SlotMemory(arena, CollateMemory(plan.workers.max_batches))

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fastload import _native
 from fastload._decode_cache._worker_cache import CacheReport
 from fastload._delivery._hand_over import Pinning
 from fastload._errors import StateError
-from fastload._iteration.processes._arenas import SharedArena, SlotMemory, Span, storage_of, storage_of_bytes
+from fastload._iteration.processes._arenas import SlotMemory, Span, storage_of, storage_of_bytes
 from fastload._iteration.processes._packing import Packed, Part, bytes_of, pack, unpack
 from fastload._iteration.processes._snapshots import SnapshotMessage
 from fastload._process._forked_cuda import is_of_forked_cuda
@@ -165,7 +166,7 @@ def _tried(parts: list[Any]) -> Payload | None:
     return _payload(packed, lambda part: None, is_error=True)
 
 
-def opened(payload: Payload, arena: SharedArena, memory: CollateMemory, pinning: Pinning | None) -> Any:
+def opened(payload: Payload, arena: _native.Arena | None, memory: CollateMemory, pinning: Pinning | None) -> Any:
     """Returns the batch of a payload, copied out of its worker's arena. Raises the error that came instead.
 
     The copies lie in `memory`, or for `pinning` in page-locked memory.

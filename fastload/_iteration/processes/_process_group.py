@@ -20,9 +20,9 @@ import torch.multiprocessing
 from fastload import _native
 from fastload._delivery._hand_over import Pinning
 from fastload._iteration._maker import Request
-from fastload._iteration.processes._arenas import SharedArena
+from fastload._iteration.processes._arenas import new_arena, shortage_of
 from fastload._iteration.processes._child import ChildPlan, run_worker
-from fastload._iteration.processes._connections import WorkerEnd, new_connection, new_flag
+from fastload._iteration.processes._connections import new_connection, new_flag
 from fastload._iteration.processes._messages import Answer, Begun, Ended, Lost, Payload, WorkerReport, opened
 from fastload._iteration.processes._snapshots import SnapshotMessage
 from fastload._iteration.processes._worker_processes import WorkerProcesses, wait_for
@@ -58,15 +58,15 @@ class ProcessGroup(WorkerGroup):
         self._is_forked = context.get_start_method() == "fork"
         self._flag = new_flag(is_forked=self._is_forked)
         self._sockets: list[_native.MessageSocket] = []
-        self._theirs: list[WorkerEnd] = []  # the workers' ends of the connections, until the workers have them
-        self._arenas: list[SharedArena] = []
+        self._theirs: list[_native.MessageSocket] = []  # the workers' ends, until the workers have them
+        self._arenas: list[_native.Arena | None] = []
         self._processes = WorkerProcesses()
         self.threads: list[Any] = []
         self._held = _handled_signals()
         self._blocked_at_start = set(self._held) - signal.pthread_sigmask(signal.SIG_BLOCK, ())
         for number in range(num_workers):
             self._add_worker(number)
-        if not self._is_forked and (shortage := self._arenas[0].shortage) is not None:
+        if not self._is_forked and (shortage := shortage_of(self._arenas[0])) is not None:
             warnings.warn(
                 "large batches of worker processes may be sent through sockets, which is slow, because "
                 f"{shortage}. Workers that are forked (multiprocessing_context='fork') do without",
@@ -89,7 +89,7 @@ class ProcessGroup(WorkerGroup):
 
     def _add_worker(self, number: int) -> None:
         socket, theirs = new_connection()
-        arena = SharedArena(is_forked=self._is_forked)
+        arena = new_arena(is_forked=self._is_forked)
         arguments = self._plan, number, theirs, arena, self._flag, self._blocked_at_start
         self.threads.append(self._context.Process(target=run_worker, args=arguments, daemon=True))
         self._sockets.append(socket)
@@ -107,8 +107,8 @@ class ProcessGroup(WorkerGroup):
         finally:
             self._flag.close_descriptor()
             for end in self._theirs:
-                end.socket.close()
-            for arena in self._arenas:
+                end.close()
+            for arena in filter(None, self._arenas):
                 arena.close_descriptor()
 
     def _start_all(self) -> None:
@@ -253,9 +253,9 @@ class ProcessGroup(WorkerGroup):
     def wait(self, timeout_seconds: float) -> Task:
         task = super().wait(timeout_seconds)
         for number in tuple(self._lost):
-            answers = self._answers[number]
-            if not (answers.unread or answers.is_released):
-                self._arenas[number].release()
+            answers, arena = self._answers[number], self._arenas[number]
+            if arena is not None and not (answers.unread or answers.is_released):
+                arena.release()
                 answers.is_released = True
         return task
 
