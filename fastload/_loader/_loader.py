@@ -186,7 +186,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             cache=cache,
         )
         check_settings(settings, dataset)
-        self._fastload = LoaderState(settings, is_plain=type(self) is DataLoader)
+        self._fastload = LoaderState(settings, DataLoader)
         self._show(settings)
         self.worker_method = worker_method
         # torch before 2.6 has no in_order, and torch 2.13 has no worker_method: pass only what its signature has.
@@ -467,7 +467,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             >>> torch.equal(images, batches[2][0])
             True
         """
-        return batches_at(CurrentLoader(self), DataLoader, epoch=epoch, step=step, stop=stop, state=state)
+        return batches_at(CurrentLoader(self), epoch=epoch, step=step, stop=stop, state=state)
 
     def replay(
         self,
@@ -507,7 +507,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             >>> torch.equal(sample[0], images[3]), report.index
             (True, 3)
         """
-        return sample_at(CurrentLoader(self), DataLoader, index, epoch=epoch, step=step, state=state)
+        return sample_at(CurrentLoader(self), index, epoch=epoch, step=step, state=state)
 
     # ---- looking at it and ending it -------------------------------------------------------------------------------
 

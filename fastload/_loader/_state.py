@@ -34,6 +34,7 @@ class LoaderState(Locked):
 
     Attributes:
         settings: The settings as given.
+        kind: fastload.DataLoader; the loader may be of a derived class.
         source: The data set's compact form.
         device, opened: The device that was opened last, and the value of `device` that it was opened for.
         pinned: Memory of batches that stay on the host.
@@ -43,9 +44,9 @@ class LoaderState(Locked):
         state_at_rest: Epoch and ranks, and code that makes the state for them before the first iteration.
     """
 
-    def __init__(self, settings: LoaderSettings, epoch: int = 0, *, is_plain: bool = False) -> None:
+    def __init__(self, settings: LoaderSettings, kind: type[Any], epoch: int = 0) -> None:
         super().__init__()
-        self.settings, self._is_plain = settings, is_plain
+        self.settings, self.kind = settings, kind
         self._engine: tuple[LoaderEngine | None, dict[str, Any]] = None, {}  # and the counts of earlier engines
         self.source: LoweredSource | None = None
         self.workers = LoaderWorkers()
@@ -70,14 +71,14 @@ class LoaderState(Locked):
 
     def with_settings(self, settings: LoaderSettings) -> LoaderState:
         """Returns the state for a copy of the loader: these settings and the epoch, and nothing else."""
-        return LoaderState(settings, self.progress.epoch, is_plain=self._is_plain)
+        return LoaderState(settings, self.kind, self.progress.epoch)
 
     def settings_of(self, loader: object) -> LoaderSettings:
         """Returns the current settings: the loader's attributes, which may have been changed since construction.
 
         A derived class may use the names for attributes of its own; its settings are the ones given at construction.
         """
-        if not self._is_plain:
+        if type(loader) is not self.kind:
             return self.settings
         return LoaderSettings(**{name: getattr(loader, name) for name in vars(self.settings)})
 
@@ -132,7 +133,7 @@ class LoaderState(Locked):
         return self._lock
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return functools.partial(LoaderState, is_plain=self._is_plain), (self.settings, self.progress.epoch)
+        return LoaderState, (self.settings, self.kind, self.progress.epoch)
 
 
 class NextEpoch:
