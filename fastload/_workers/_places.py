@@ -33,9 +33,6 @@ class _Place:
 class HeldGenerators:
     """The generators that a worker's objects hold. Only the worker's thread uses it.
 
-    Args:
-        code: The objects.
-
     Attributes:
         paths: The paths of all generators.
         seedable: The generators that can be seeded, nearest first, as the first look found them.

@@ -23,7 +23,7 @@ from fastload._iteration._setup import LoaderSetup
 from fastload._iteration.native._engine import LoaderEngine
 from fastload._iteration.native._pending_batch import PendingBatch, find_files
 from fastload._iteration.native._repairs import BatchRepairs
-from fastload._iteration.native._report import SampleReport, views_of
+from fastload._iteration.native._report import SampleReport, TransformStep
 from fastload._pillow._failures import exception_of
 from fastload._pillow._pillow import serve
 from fastload._planning._plan import NativePlan
@@ -448,7 +448,8 @@ class _NativeBatch(MadeBatch):
         if self._indices is None:
             return []
         reports = zip(self._indices.tolist(), self._native.reports(), strict=True)
-        return [
-            SampleReport(index, os.fsdecode(path), source, size, views_of(views), self._replaced.get(position))
-            for position, (index, (path, source, size, views)) in enumerate(reports)
-        ]
+        made = []
+        for position, (index, (path, source, size, views)) in enumerate(reports):
+            steps = tuple(tuple(map(TransformStep, view)) for view in views)
+            made.append(SampleReport(index, os.fsdecode(path), source, size, steps, self._replaced.get(position)))
+        return made

@@ -34,11 +34,6 @@ class CallerMaker(BatchMaker):
 
     Between epochs data set and stream load their states when the maker is made, before the next epoch draws anything,
     because they may set the program's generators.
-
-    Args:
-        setup: The loader's arguments and what follows from them.
-        fetch: How the batches are made.
-        record: The loader's record of its iterations in workers.
     """
 
     def __init__(self, setup: LoaderSetup, fetch: FetchPlan, record: LoaderWorkers) -> None:

@@ -29,11 +29,6 @@ class WorkerMaker(BatchMaker):
     """Makes batches with the user's dataset and collate_fn, as torch's worker processes do, in threads.
 
     With rng="torch" the workers draw the same numbers from torch's generators as torch's DataLoader would.
-
-    Args:
-        setup: The loader's arguments and what follows from them.
-        fetch: How the batches are made.
-        record: The loader's record of its iterations in workers.
     """
 
     def __init__(self, setup: LoaderSetup, fetch: FetchPlan, record: LoaderWorkers) -> None:
