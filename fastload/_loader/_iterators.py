@@ -99,7 +99,7 @@ def _running_engine(now: CurrentLoader, setup: LoaderSetup) -> LoaderEngine:
         cache=now.kept.cache.native(now.cache_setting(setup.plan), _num_images(now)),
     )
     engine = now.kept.engine
-    if engine is None or not engine.can_run(settings):
+    if engine is None or engine.settings != settings or not engine.native.is_running:
         engine = LoaderEngine(settings)
         now.kept.exchange_engine(engine)
     return engine

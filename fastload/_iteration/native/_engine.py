@@ -55,10 +55,6 @@ class LoaderEngine:
             raise
         exit_state.watch()
 
-    def can_run(self, settings: EngineSettings) -> bool:
-        """Returns whether new iterations can use this engine: it was made with `settings` and has not ended."""
-        return self.settings == settings and self.native.is_running
-
     def check_open(self) -> None:
         """Raises LoaderClosedError if the engine was closed; for waits for something other than its threads."""
         exit_state.sleep_if_begun()

@@ -89,7 +89,7 @@ class StopSignal:
     def __init__(self, num_threads: int) -> None:
         self.owner_pid = os.getpid()
         self._ends: list[bool] = []  # not empty: the threads were told to end
-        self.is_abandoned = functools.partial(bool, self._ends)  # is_ending in one C call, for each sample
+        self.is_ending = functools.partial(bool, self._ends)  # one C call, for each sample
         self.changed: queue.SimpleQueue[None] = queue.SimpleQueue()  # gets an item when a task is done and at the end
         self.tasks: list[queue.SimpleQueue[Task | WorkerStart | None]] = [
             queue.SimpleQueue() for _ in range(num_threads)
@@ -102,11 +102,6 @@ class StopSignal:
             *(functools.partial(tasks.put, None) for tasks in self.tasks),
             functools.partial(self.changed.put, None),
         )
-
-    @property
-    def is_ending(self) -> bool:
-        """Whether the threads were told to end."""
-        return bool(self._ends)
 
     def signal_end(self) -> None:
         if os.getpid() != self.owner_pid:  # a child has a copy of this object, but not the threads
@@ -293,7 +288,7 @@ class ThreadWorker(Worker, _native.Droppable):
         stop: StopSignal,
     ) -> None:
         self._stop_signal = stop
-        super().__init__(plan, number, code, held, stop.is_abandoned, memory)
+        super().__init__(plan, number, code, held, stop.is_ending, memory)
 
     def _when_dropped(self) -> None:
         if (fetcher := vars(self).get("_fetcher")) is not None:
@@ -393,7 +388,7 @@ class WorkerThread(DaemonThread):
             task.is_taken = True
         self._counters.add({"worker_wait_seconds": time.monotonic() - begin})
         # A state may be asked for after the iterator is gone, and needs the position at which each worker began.
-        if not self._stop_signal.is_ending or (isinstance(task, WorkerStart) and task.epoch == 1):
+        if not self._stop_signal.is_ending() or (isinstance(task, WorkerStart) and task.epoch == 1):
             return task
         if isinstance(task, WorkerStart):
             task.finish(None)
