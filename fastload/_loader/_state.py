@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import threading
-from types import CodeType
 from typing import Any
 
 from fastload._decode_cache._loader_cache import LoaderCache
@@ -41,7 +40,6 @@ class LoaderState(Locked):
         staged: Memory of batches that go to a device.
         waits: How long next() waited for each batch.
         progress: The position of the last iteration, and a state that was loaded for the next one.
-        state_at_rest: Epoch and ranks, and code that makes the state for them before the first iteration.
     """
 
     def __init__(self, settings: LoaderSettings, kind: type[Any], epoch: int = 0) -> None:
@@ -59,7 +57,6 @@ class LoaderState(Locked):
         self.quarantine: Quarantine | None = None
         self.cache = LoaderCache()
         self.progress = Progress(epoch)
-        self.state_at_rest: tuple[Any, CodeType] | None = None
         self.has_warned_of_program_draws = False
         self.has_warned_of_inexact = False
 
