@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -63,22 +63,17 @@ class SnapshotMessage(NamedTuple):
 
     def saved(self, user_field: str = "") -> SavedWorker:
         """Returns the snapshot, as SavedWorker.saved(); for whole messages."""
-        assert self.torch is not None
-        assert self.python is not None
-        assert self.numpy is not None
-        assert self.held is not None
-        assert self.user is not None
-        words, kept = self.python
-        held, not_exact = pickle.loads(self.held)
+        of_torch, (words, kept), of_numpy, of_held, user = cast("tuple[Any, ...]", self)
+        held, not_exact = pickle.loads(of_held)
         numpy = None
-        if self.numpy:
-            numpy = (_NUMPY_NAME, np.frombuffer(self.numpy[0], np.uint32).copy(), *self.numpy[1:])
+        if of_numpy:
+            numpy = (_NUMPY_NAME, np.frombuffer(of_numpy[0], np.uint32).copy(), *of_numpy[1:])
         generators = ProgramStates(
-            torch.frombuffer(bytearray(self.torch), dtype=torch.uint8),
+            torch.frombuffer(bytearray(of_torch), dtype=torch.uint8),
             (_PYTHON_VERSION, tuple(np.frombuffer(words, np.uint32).tolist()), kept),
             numpy,
         )
-        return SavedWorker(generators, held, not_exact, pickle.loads(self.user)).saved(user_field)
+        return SavedWorker(generators, held, not_exact, pickle.loads(user)).saved(user_field)
 
 
 def _pickled(user: UserState) -> bytes:
