@@ -124,8 +124,8 @@ class CurrentLoader:
         """The reason, as a clause, why processes cannot use the GPU that the user's Python works on, or None."""
         if start_method_of(self.loader.multiprocessing_context) != "fork":
             return None
-        if self.kept.forms.why_threads is not None:
-            return self.kept.forms.why_threads
+        if self.kept.workers.forms.why_threads is not None:
+            return self.kept.workers.forms.why_threads
         found = gpu_object(self.arguments.code)
         return None if found is None else f"{found}, which a forked process cannot use"
 

@@ -40,7 +40,7 @@ def new_iterator(now: CurrentLoader) -> EpochIterator:
     check_policy(settings.error_policy, loader.dataset, is_batched=now.arguments.is_batched)
     plan = now.plan()
     _check_plan(now, plan)
-    now.kept.forms.begin(now.form(plan), settings.workers)
+    now.kept.workers.forms.begin(now.form(plan), settings.workers)
     setup = now.setup(plan, checked_resume_point(now, plan))
     if plan.mode is Mode.NATIVE:
         return _native_iterator(now, replace(setup, index_sampler=loader.batch_sampler))
@@ -143,10 +143,10 @@ def python_iterator(now: CurrentLoader, setup: LoaderSetup, *, begins_natively: 
         maker = CallerMaker(setup, fetch, record)
     elif form.is_of_processes:
         torch.utils.data.DataLoader.check_worker_number_rationality(now.loader)  # torch warns at construction and here
-        context, forms = now.loader.multiprocessing_context, now.kept.forms
+        context = now.loader.multiprocessing_context
         make_cache = record.caches.opener(cache_setting, _num_images(now))
         may_move = setup.settings.workers == "auto" and not is_data_pipe(setup.code.dataset)
-        maker = ProcessMaker(setup, fetch, record, context, make_cache, open_cache if may_move else None, forms)
+        maker = ProcessMaker(setup, fetch, record, context, make_cache, open_cache if may_move else None)
     else:
         maker = WorkerMaker(setup, fetch, record)
     return EpochIterator(now.loader, setup, maker)

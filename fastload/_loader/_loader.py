@@ -514,7 +514,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
     def __repr__(self) -> str:
         try:
             settings = CurrentLoader(self).settings
-            return describe(self, settings, self._fastload.forms.last(settings.workers))
+            return describe(self, settings, self._fastload.workers.forms.last(settings.workers))
         except Exception:  # noqa: BLE001 - a derived class may use the names, or attributes may not be set yet
             return object.__repr__(self)
 

@@ -15,7 +15,6 @@ from fastload._iteration._settings import LoaderSettings
 from fastload._iteration.native._engine import LoaderEngine
 from fastload._iteration.python._counters import add_counters
 from fastload._iteration.python._loader_workers import LoaderWorkers
-from fastload._planning._worker_form import FormMemory
 from fastload._process._exit import LiveObjects
 from fastload._process._locked import Locked
 from fastload._process._waits import WaitHistogram
@@ -48,7 +47,6 @@ class LoaderState(Locked):
         self._engine: tuple[LoaderEngine | None, dict[str, Any]] = None, {}  # and the counts of earlier engines
         self.source: LoweredSource | None = None
         self.workers = LoaderWorkers()
-        self.forms = FormMemory()
         self.device: Device | None = None
         self.opened: Any = None
         self.pinned = PinnedMemory()

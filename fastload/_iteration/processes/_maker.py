@@ -20,7 +20,6 @@ from fastload._iteration.python._loader_workers import LoaderWorkers
 from fastload._iteration.python._maker import WorkerMaker
 from fastload._iteration.python._task import Task
 from fastload._iteration.python._worker_group import WorkerGroup
-from fastload._planning._worker_form import FormMemory
 from fastload._process._forked_cuda import FORKED_CUDA
 from fastload._workers._data_pipes import with_graph
 from fastload._workers._places import HeldGenerators
@@ -40,7 +39,6 @@ class ProcessMaker(WorkerMaker):
         context: The loader's multiprocessing_context, or None.
         make_cache: Opens a process's cache of decoded images; can be pickled.
         open_cache: Opens the cache of decoded images for threads; None: processes make all batches.
-        forms: Told that threads make the batches.
     """
 
     def __init__(
@@ -51,11 +49,10 @@ class ProcessMaker(WorkerMaker):
         context: Any,
         make_cache: Callable[[], WorkerCache],
         open_cache: Callable[[], _native.DecodeCache | None] | None,
-        forms: FormMemory,
     ) -> None:
         super().__init__(setup, fetch, record)
         self._context, self._make_cache = context_of(context), make_cache
-        self._open_cache, self._forms = open_cache, forms
+        self._open_cache = open_cache
         self._is_of_processes = True
         self._may_move = open_cache is not None  # and nothing has come from the workers, which are processes
         self._moved: list[Request] | None = None  # requests that threads get; not None until they have them
@@ -69,7 +66,7 @@ class ProcessMaker(WorkerMaker):
             if self._open_cache is None or error.errno not in _REFUSED:
                 raise
             self._start_threads(self._open_cache)
-            self._forms.no_process(f"the system starts no process ({error.strerror})")
+            self._record.forms.no_process(f"the system starts no process ({error.strerror})")
         self._shown = list(self.threads)  # torch's iterators have this list
         self.threads = self._shown
 
@@ -134,7 +131,7 @@ class ProcessMaker(WorkerMaker):
         self._shown[:] = self.threads
         self.threads = self._shown
         self._moved = None
-        self._forms.give_up()
+        self._record.forms.give_up()
 
 
 def _is_of_forked_cuda(task: Task | None) -> bool:
