@@ -88,7 +88,10 @@ def checked_against(
             continue
         problem = f"{LENIENT.get(name, name)}: the state has {theirs!r}, and this loader has {value!r}"
         if strict or name not in LENIENT:
-            raise StateError(f"fastload.fingerprint.{name}", problem, _next_step(name))
+            next_step = "make the loader as it was when the state was saved"
+            if name in LENIENT:
+                next_step = "pass strict=False to load it anyway"
+            raise StateError(f"fastload.fingerprint.{name}", problem, next_step)
         warnings.warn(
             f"the state does not fit the loader in {problem}; it is loaded because of strict=False", stacklevel=4
         )
@@ -108,12 +111,6 @@ def _check_kind(saved: SavedState, *, is_of_stream: bool) -> None:
         problem = "is missing: the state is from a data set with __getitem__, and this loader's is an IterableDataset"
     next_step = "take the data set that the loader had when the state was saved"
     raise StateError("fastload.next_worker", problem, next_step)
-
-
-def _next_step(name: str) -> str:
-    if name in LENIENT:
-        return "pass strict=False to load it anyway"
-    return "make the loader as it was when the state was saved"
 
 
 def _with_batch_size(saved: SavedState, theirs: Any, ours: Any, *, is_elastic: bool) -> SavedState:

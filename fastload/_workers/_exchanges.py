@@ -159,23 +159,11 @@ def _own_numpy() -> Any:
     return generators.numpy
 
 
-def _seed(seed: Any = None) -> None:
-    _seeding.seed_numpy(_own_numpy(), seed)
-
-
-def _get_bit_generator() -> Any:
-    return _seeding.bit_generator_of(_own_numpy())
-
-
-def _set_bit_generator(bitgen: Any) -> None:
-    _own_numpy().__init__(bitgen)
-
-
 # The functions of numpy.random that use its object, and their replacements in a thread with generators of its own.
 _NUMPY_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "seed": _seed,
-    "get_bit_generator": _get_bit_generator,
-    "set_bit_generator": _set_bit_generator,
+    "seed": lambda seed=None: _seeding.seed_numpy(_own_numpy(), seed),
+    "get_bit_generator": lambda: _seeding.bit_generator_of(_own_numpy()),
+    "set_bit_generator": lambda bitgen: _own_numpy().__init__(bitgen),
 }
 
 
