@@ -218,20 +218,13 @@ def _name(kind: type) -> str:
 
 def _data(dataset: object) -> str:
     name = type(dataset).__qualname__
-    is_quick = getattr(type(dataset), "__len__", None) is not None and _package_of_len(dataset) in _QUICK_PACKAGES
-    if not is_quick:
+    makers = (str(base.__module__) for base in type(dataset).__mro__ if "__len__" in vars(base))
+    if next(makers, "").partition(".")[0] not in _QUICK_PACKAGES:
         return name
     try:
         return f"{name} of {counted(len(cast(Sized, dataset)), 'sample')}"
     except Exception:  # noqa: BLE001 - torch's classes call the user's objects inside them
         return name
-
-
-def _package_of_len(dataset: object) -> str:
-    for base in type(dataset).__mro__:
-        if "__len__" in vars(base):
-            return str(base.__module__).partition(".")[0]
-    return ""
 
 
 def _batches(loader: TorchDataLoader[Any]) -> list[str]:
