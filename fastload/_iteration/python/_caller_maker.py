@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,7 +14,6 @@ from fastload._iteration.python._fetcher import EndOfStreamError, FetchPlan
 from fastload._iteration.python._loader_workers import LoaderWorkers
 from fastload._iteration.python._made_batch import PythonBatch
 from fastload._iteration.python._resume_point import ResumePoint, WorkerPosition, resume_points
-from fastload._iteration.python._task import Task
 from fastload._iteration.python._worker_draws import WorkerDraws
 from fastload._iteration.python._worker_group import closed_error
 from fastload._process._interrupts import is_interrupt
@@ -26,7 +24,6 @@ from fastload._workers._generators import WorkerGenerators, program_generators
 from fastload._workers._places import HeldGenerators
 from fastload._workers._random_stream import RandomKey, RandomStream, SampleStream
 from fastload._workers._user_code import UserCode
-from fastload._workers._worker_error import WorkerFailure
 
 
 class CallerMaker(BatchMaker):
@@ -121,7 +118,6 @@ class CallerMaker(BatchMaker):
         if self._fetcher.is_stateful and not is_first and self._known_before(self._next_number) is None:
             # The position before a batch cannot be had once the batch is begun.
             self._before = self._next_number, self._snapshot()
-        task = Task(request)
         try:
             batch = self._fetch(request)
         except EndOfStreamError:
@@ -129,11 +125,9 @@ class CallerMaker(BatchMaker):
         except BaseException as error:
             if not (self._fetcher.is_of_stream or not is_interrupt(error)):
                 raise
-            task.finish(failure=WorkerFailure(error, None), account=self._fetcher.take_account())
-        else:
-            batch = batch if self._pinning is None else self._pinning.pin(batch)
-            task.finish(batch, account=self._fetcher.take_account())
-        return self._made_of(task)
+            return PythonBatch(self._record.counters, self._forget, None, self._fetcher.take_account(), error)
+        batch = batch if self._pinning is None else self._pinning.pin(batch)
+        return PythonBatch(self._record.counters, self._forget, batch, self._fetcher.take_account())
 
     def _fetch(self, request: Request) -> Any:
         with self._drawing():
@@ -150,10 +144,7 @@ class CallerMaker(BatchMaker):
             if is_interrupt(error):
                 raise
         self._fetcher.take_account()
-        return self._made_of(Task(request))
-
-    def _made_of(self, task: Task) -> MadeBatch:
-        return PythonBatch(self._record.counters, self._forget, task, operator.attrgetter("batch"))
+        return PythonBatch(self._record.counters, self._forget)
 
     def _forget(self, number: int) -> None:
         if self._made is not None:

@@ -9,38 +9,65 @@ from fastload._delivery._hand_over import Delivery
 from fastload._iteration._maker import MadeBatch
 from fastload._iteration.python._counters import WorkerCounters
 from fastload._iteration.python._task import Task
+from fastload._iteration.python._worker_group import WorkerGroup
+from fastload._quarantine._failure import Account
 
 
 class PythonBatch(MadeBatch):
-    """The batch of a finished task, or the failure that came instead.
+    """A batch that Python has made in the calling thread, or the error that came instead.
 
-    Args:
-        counters: Counts the batches that are delivered.
-        forget: Called with the batch's number when the iterator holds the batch.
-        received: Returns the task's batch. May be called again until the task is let go.
+    `forget` is called with the batch's number when the iterator holds the batch.
     """
 
     def __init__(
-        self, counters: WorkerCounters, forget: Callable[[int], None], task: Task, received: Callable[[Task], Any]
+        self,
+        counters: WorkerCounters,
+        forget: Callable[[int], None],
+        batch: Any = None,
+        account: Account | None = None,
+        error: BaseException | None = None,
     ) -> None:
         super().__init__()
-        self.account, self.is_end_of_stream = task.account, task.is_end_of_stream
-        self._counters, self._forget, self._received = counters, forget, received
-        self._task: Task | None = task
-        self._is_open = self._is_moved = self._is_counted = False
+        self._errors = [] if error is None else [error]
+        self.batch, self.account = batch, account
+        self._counters, self._forget = counters, forget
+        self._is_moved = self._is_counted = False
 
     def release(self) -> None:
         self._forget(self.number)
 
     def open(self, delivery: Delivery) -> None:
-        with delivery.on_copy_stream():  # runs after the work that the batch's thread queued on the device
-            self._take(delivery)
+        if self._errors:
+            self.has_failed = True
+            raise self._errors.pop()
         if not self._is_moved:
             self.batch, self._is_moved = delivery.move(self.batch, self.number), True
 
+    def let_go(self) -> None:
+        if self._is_moved and not self._is_counted:
+            self._counters.add({"batches_delivered": 1})
+            self._is_counted = True
+        self.batch = None
+
+
+class TaskBatch(PythonBatch):
+    """A batch of a worker's task."""
+
+    def __init__(self, counters: WorkerCounters, forget: Callable[[int], None], task: Task, group: WorkerGroup) -> None:
+        super().__init__(counters, forget, account=task.account)
+        self.is_end_of_stream = task.is_end_of_stream
+        self._task: Task | None = task
+        self._group = group
+        self._is_open = False
+
+    def open(self, delivery: Delivery) -> None:
+        with delivery.on_copy_stream():  # runs after the work that the batch's thread queued on the device
+            self._take(delivery)
+        super().open(delivery)
+
     def _take(self, delivery: Delivery) -> None:
         """Takes the task's batch, or raises what came instead of it."""
-        task = self._task
+        task, group = self._task, self._group
         if task is None:
             return
         if not self._is_open:
@@ -50,8 +77,10 @@ class PythonBatch(MadeBatch):
                     raise error
                 finally:
                     del error, task  # the error's traceback refers to this frame
-            with delivery.naming(task.batch, self.number):
-                self.batch, self._is_open = self._received(task), True
+            batch = group.received(task)
+            with delivery.naming(batch, self.number):
+                group.order.take_over(batch, task.mark)
+            self.batch, self._is_open = batch, True
         task.let_go()
         self._task = None
 
@@ -59,7 +88,4 @@ class PythonBatch(MadeBatch):
         if self._task is not None:  # the batch has failed
             self._task.let_go()
             self._task = None
-        if self._is_moved and not self._is_counted:
-            self._counters.add({"batches_delivered": 1})
-            self._is_counted = True
-        self.batch = None
+        super().let_go()

@@ -14,7 +14,7 @@ from fastload._iteration._maker import BatchMaker, EpochStart, MadeBatch, Reques
 from fastload._iteration._setup import LoaderSetup
 from fastload._iteration.python._fetcher import FetchPlan
 from fastload._iteration.python._loader_workers import LoaderWorkers
-from fastload._iteration.python._made_batch import PythonBatch
+from fastload._iteration.python._made_batch import TaskBatch
 from fastload._iteration.python._resume_point import resume_points
 from fastload._iteration.python._snapshot_log import SnapshotLog
 from fastload._iteration.python._task import Task
@@ -119,7 +119,7 @@ class WorkerMaker(BatchMaker):
                 self._group.end()
             return None
         task = self._done = self._group.wait(self._timeout_seconds)
-        return PythonBatch(self._record.counters, functools.partial(self._forget, task), task, self._group.received)
+        return TaskBatch(self._record.counters, functools.partial(self._forget, task), task, self._group)
 
     def _forget(self, task: Task, number: int) -> None:
         """Notes the worker's position after the task, and takes the task out of flight. May be repeated."""

@@ -26,13 +26,7 @@ class Task:
     """
 
     def __init__(
-        self,
-        request: Request,
-        *,
-        is_asked: bool = False,
-        epoch: int = 0,
-        worker_id: int = 0,
-        wake: Callable[[], None] | None = None,
+        self, request: Request, *, is_asked: bool, epoch: int, worker_id: int, wake: Callable[[], None] | None = None
     ) -> None:
         self.request = request
         self.is_asked = is_asked

@@ -100,9 +100,9 @@ class ThreadGroup(WorkerGroup):
         return True
 
     def received(self, task: Task) -> Any:
-        self.order.take_over(task.batch, task.mark)
+        batch = task.batch
         is_inference = self._thread_state.is_inference and not torch.is_inference_mode_enabled()
-        return without_inference(task.batch) if is_inference else task.batch
+        return without_inference(batch) if is_inference else batch
 
     def close(self) -> None:
         """Ends the threads and waits for them, at most a second. Never call it from a finalizer."""

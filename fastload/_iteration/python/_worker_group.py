@@ -133,9 +133,9 @@ class WorkerGroup(ABC):
         task = None if self.is_ending else self._next_done()
         return task is not None and not task.is_end_of_stream
 
-    @abstractmethod
     def received(self, task: Task) -> Any:
         """Returns the batch of a finished task. May be repeated until the task is let go."""
+        return task.batch
 
     def signal_end(self) -> None:
         """Tells the workers to end after their current samples, and wakes a wait for a batch. Returns at once."""
