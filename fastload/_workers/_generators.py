@@ -62,4 +62,3 @@ class _Entered(AbstractContextManager[None]):
         generators, draws = self._before
         _native.set_thread_generators(generators)
         _native.set_thread_draws(draws)
-        del self._before
