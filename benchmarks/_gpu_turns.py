@@ -47,7 +47,6 @@ class Copies:
             device,
             [form],
             num_batches,
-            prefetch=num_batches,
             count=lambda _: None,
             check_open=lambda: None,
         )

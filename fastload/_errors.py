@@ -153,6 +153,10 @@ class StateError(FastloadError, ValueError, AssertionError):
         self.next_step = next_step
         super().__init__(field, problem, next_step)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        cause = self.__cause__ if _survives_pickling(self.__cause__) else None
+        return type(self), (self.field, self.problem, self.next_step), {**vars(self), "__cause__": cause}
+
     def __str__(self) -> str:
         end = "" if self.next_step is None else f". {self.next_step[0].upper()}{self.next_step[1:]}"
         return f"{self.field}: {self.problem}{end}"

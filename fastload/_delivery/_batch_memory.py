@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from fastload import _native
-from fastload._delivery._device import BatchLayout, Device, PinnedMemory, allocate
+from fastload._delivery._device import BatchLayout, Device, PinnedMemory
 
 # Parts of a slot begin at multiples of this, so the device reads whole cache lines.
 _ALIGNMENT = 256
@@ -75,7 +75,7 @@ class BatchMemory(ABC):
         return [self.place(labels) for labels in batches]
 
     def look_ahead(self, batches: Sequence[PlacedBatch]) -> None:  # noqa: B027
-        """Announces the next batches, in order."""
+        """Announces the next batches, in order, which may have memory on the device before they are requested."""
 
     @abstractmethod
     def deliver(self, placed: PlacedBatch, number: int) -> tuple[list[torch.Tensor], torch.Tensor]:
@@ -114,10 +114,13 @@ class HostMemory(BatchMemory):
         return _HostBatch([(view.data_ptr(), view.nbytes) for view in images], None, images, labels)
 
     def _allocate(self, layout: BatchLayout, batch_size: int) -> torch.Tensor:
-        if self._pinned is None:
-            return allocate(self._engine, layout, batch_size)
-        shape = layout.shape(batch_size)
-        return self._pinned.empty(*shape, dtype=layout.dtype, memory_format=layout.memory_format)
+        if self._pinned is not None:
+            return layout.allocate(self._pinned.empty, batch_size)
+        # The engine does not reuse the memory while a tensor on it exists.
+        flat = torch.frombuffer(self._engine.allocate(batch_size * layout.sample_bytes), dtype=layout.dtype)
+        if layout.memory_format is torch.channels_last:
+            return flat.view(batch_size, layout.height, layout.width, 3).permute(0, 3, 1, 2)
+        return flat.view(layout.shape(batch_size))
 
     def deliver(self, placed: PlacedBatch, number: int) -> tuple[list[torch.Tensor], torch.Tensor]:
         assert isinstance(placed, _HostBatch)
@@ -144,7 +147,6 @@ class StagedMemory(BatchMemory):
 
     Args:
         num_slots: Maximum number of batches in flight.
-        prefetch: Number of these that may have memory on the device before they are requested.
         count: Adds to the loader's counters.
         check_open: Raises LoaderClosedError if the loader was closed.
     """
@@ -154,7 +156,6 @@ class StagedMemory(BatchMemory):
         device: Device,
         forms: Sequence[ViewForm],
         num_slots: int,
-        prefetch: int,
         count: Callable[[dict[str, Any]], None],
         check_open: Callable[[], None],
     ) -> None:
@@ -162,9 +163,10 @@ class StagedMemory(BatchMemory):
         self._count = count
         self._check_open = check_open
         self._num_slots = num_slots
-        self._prefetch = prefetch
         with device.on_copy_stream():
-            self._forms = [_on_device(form, device) for form in forms]
+            self._forms = [
+                form if form.table is None else replace(form, table=device.copy(form.table)) for form in forms
+            ]
         self._ring: _native.StagingRing | None = None
         self._slab: torch.Tensor | None = None
         self._slot_bytes = 0
@@ -235,8 +237,7 @@ class StagedMemory(BatchMemory):
     # ---- to the device ---------------------------------------------------------------------------------------------
 
     def look_ahead(self, batches: Sequence[PlacedBatch]) -> None:
-        """Gives device memory to the first `prefetch` of the next batches."""
-        self._ahead = [batch for batch in batches if isinstance(batch, _StagedBatch)][: self._prefetch]
+        self._ahead = [batch for batch in batches if isinstance(batch, _StagedBatch)]
         for batch in self._ahead:
             try:
                 self._send(batch)
@@ -257,11 +258,7 @@ class StagedMemory(BatchMemory):
     def _destination(self, form: ViewForm, batch_size: int) -> torch.Tensor:
         if form.table is not None:
             return self._device.empty(batch_size, form.layout.height, form.layout.width, 3, dtype=torch.uint8)
-        return self._user_tensor(form.layout, batch_size)
-
-    def _user_tensor(self, layout: BatchLayout, batch_size: int) -> torch.Tensor:
-        shape = layout.shape(batch_size)
-        return self._device.empty(*shape, dtype=layout.dtype, memory_format=layout.memory_format)
+        return form.layout.allocate(self._device.empty, batch_size)
 
     def deliver(self, placed: PlacedBatch, number: int) -> tuple[list[torch.Tensor], torch.Tensor]:
         assert isinstance(placed, _StagedBatch)
@@ -290,7 +287,7 @@ class StagedMemory(BatchMemory):
 
     def _converted(self, form: ViewForm, pixels: torch.Tensor) -> torch.Tensor:
         assert form.table is not None, "pixels are converted by a table"
-        out = self._user_tensor(form.layout, len(pixels))
+        out = form.layout.allocate(self._device.empty, len(pixels))
         self._device.convert(pixels, form.table, out)
         return out
 
@@ -308,10 +305,6 @@ def _offsets(sizes: Sequence[int]) -> list[int]:
         offsets.append(end)
         end += -(-size // _ALIGNMENT) * _ALIGNMENT
     return offsets
-
-
-def _on_device(form: ViewForm, device: Device) -> ViewForm:
-    return form if form.table is None else ViewForm(form.layout, device.copy(form.table))
 
 
 def _cause(failure: _native.DeviceFailure) -> str:

@@ -43,16 +43,9 @@ class BatchLayout:
         """Returns the shape of a batch: [batch, 3, height, width]."""
         return batch_size, 3, self.height, self.width
 
-
-def allocate(engine: _native.Engine, layout: BatchLayout, batch_size: int) -> torch.Tensor:
-    """Returns uninitialised images [batch, 3, height, width] in the engine's pool of pageable memory.
-
-    The memory is not reused while a tensor on it exists. Raises MemoryError.
-    """
-    flat = torch.frombuffer(engine.allocate(batch_size * layout.sample_bytes), dtype=layout.dtype)
-    if layout.memory_format is torch.channels_last:
-        return flat.view(batch_size, layout.height, layout.width, 3).permute(0, 3, 1, 2)
-    return flat.view(layout.shape(batch_size))
+    def allocate(self, empty: Callable[..., torch.Tensor], batch_size: int) -> torch.Tensor:
+        """Returns a batch from `empty`, which is called like torch.empty."""
+        return empty(*self.shape(batch_size), dtype=self.dtype, memory_format=self.memory_format)
 
 
 class PinnedMemory:

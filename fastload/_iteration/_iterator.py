@@ -23,15 +23,16 @@ from fastload._errors import ForkedProcessError
 from fastload._iteration._maker import BatchMaker, EpochStart, MadeBatch, Request, TorchValues
 from fastload._iteration._saved_state import SavedState
 from fastload._iteration._setup import LoaderSetup
-from fastload._iteration._states import order_from, state_of_epoch
+from fastload._iteration._states import generator_state, order_from
 from fastload._process._config import TorchDataLoader
+from fastload._process._distributed import rank_and_world_size
 from fastload._process._exit import exit_state
 from fastload._process._interrupts import is_interrupt
 from fastload._process._waits import ConsumerClock
 from fastload._resume._generators import ProgramReplay
 from fastload.samplers._epoch_order import EpochOrder
 from fastload.samplers._own_batches import sequential_key
-from fastload.samplers._resting import common_epoch, depends_on_epoch, known_length
+from fastload.samplers._resting import SavedSampler, common_epoch, depends_on_epoch, known_length
 from fastload.samplers._sampled import BadIndicesError
 
 # The most states of a stateful sampler that are kept.
@@ -515,9 +516,19 @@ class EpochIterator(_BaseDataLoaderIter, _native.Droppable):
         )
         is_exhausted = self._is_exhausted or self._is_over
         sampler = order.saved_after(is_exhausted=is_exhausted) if is_over else order.saved_at(begins_at)
-        return functools.partial(
-            state_of_epoch, new_state, sampler, workers, self._maker.fingerprint, setup.generator, setup.index_sampler
-        )
+        fingerprint, generator, index_sampler = self._maker.fingerprint, setup.generator, setup.index_sampler
+
+        def state() -> SavedState:  # does not refer to the iterator, nor to Progress, which keeps this function
+            saved = sampler if isinstance(sampler, SavedSampler) else sampler()
+            return new_state(
+                **workers()._asdict(),
+                sampler=saved,
+                world=rank_and_world_size(),
+                generator=generator_state(generator, index_sampler, saved),
+                fingerprint=fingerprint(),
+            )
+
+        return state
 
     def _when_dropped(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         # A program that leaves a loop drops its iterator, and may then ask the loader for its state. While the

@@ -129,18 +129,15 @@ class SavedState:
             "world": list(self.world),
             "fingerprint": None if self.fingerprint is None else dict(self.fingerprint),
         }
-        if self.draws is not None:
-            ours["draws"] = list(self.draws)
-        if self.workers is not None:
-            ours["workers"] = [worker.as_dict() for worker in self.workers]
-        if self.replayed:
-            ours["replayed"] = self.replayed
-        if self.next_worker is not None:
-            ours["next_worker"] = self.next_worker
-        if self.graph_seed is not None:
-            ours["graph_seed"] = self.graph_seed
-        if self.generator is not None:
-            ours["generator"] = torch_text(self.generator)
+        optional = {
+            "draws": None if self.draws is None else list(self.draws),
+            "workers": None if self.workers is None else [worker.as_dict() for worker in self.workers],
+            "replayed": self.replayed or None,
+            "next_worker": self.next_worker,
+            "graph_seed": self.graph_seed,
+            "generator": None if self.generator is None else torch_text(self.generator),
+        }
+        ours |= {name: value for name, value in optional.items() if value is not None}
         return {**self._torchdatas(), "fastload": ours}
 
     def _torchdatas(self) -> dict[str, Any]:

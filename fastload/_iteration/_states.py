@@ -1,41 +1,16 @@
-"""Saved states of an iteration, assembled from the sampler's part and the workers' part."""
+"""Parts of a saved state that follow from the sampler, and the order that resumes from them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 
-from fastload._iteration._maker import WorkerStates
 from fastload._iteration._saved_state import SavedState
 from fastload._iteration._setup import LoaderArguments
 from fastload._process._distributed import rank_and_world_size
 from fastload.samplers._epoch_order import EpochOrder
 from fastload.samplers._resting import SavedSampler, holds_generator, loaded_at_rest, sampler_at_rest
-
-
-def state_of_epoch(
-    new_state: Callable[..., SavedState],
-    sampler: SavedSampler | Callable[[], SavedSampler],
-    workers: Callable[[], WorkerStates],
-    fingerprint: Callable[[], Mapping[str, Any]],
-    generator: torch.Generator | None,
-    index_sampler: Any,
-) -> SavedState:
-    """Returns a state of an epoch. Its arguments do not lead to Progress, which keeps what makes a state.
-
-    `new_state` returns the state, given the fields that the other arguments make. `sampler` is the sampler's position,
-    or returns it.
-    """
-    position = sampler if isinstance(sampler, SavedSampler) else sampler()
-    return new_state(
-        **workers()._asdict(),
-        sampler=position,
-        world=rank_and_world_size(),
-        generator=generator_state(generator, index_sampler, position),
-        fingerprint=fingerprint(),
-    )
 
 
 def state_not_begun(arguments: LoaderArguments) -> SavedState:

@@ -30,9 +30,6 @@ from fastload.samplers._draw_numbers import (
 from fastload.samplers._resting import epoch_holder, kind_of, sharded_of
 from fastload.samplers._sampled import BadIndicesError
 
-# The class that makes a loader.
-Kind = Callable[..., Any]
-
 _SEEDED = "pass rng='sample' and seed= to the loader: random transforms then depend only on seed, epoch and sample"
 _ORDERED = (
     "pass shuffle=True with rng='sample' and seed=, or a fastload.ShardedSampler: their order depends only on seed and "
@@ -83,46 +80,43 @@ class _Part:
 
 def batches_at(
     now: CurrentLoader,
-    kind: Kind,
     *,
     epoch: int | None,
     step: int | None,
     stop: int | None,
     state: dict[str, Any] | None,
 ) -> AddressedBatches:
-    """Returns what DataLoader.at() returns; `kind` makes loaders."""
+    """Returns what DataLoader.at() returns."""
     if epoch is not None and state is None:
-        return _batches_of_epoch(now, kind, epoch, 0 if step is None else step, stop)
+        return _batches_of_epoch(now, epoch, 0 if step is None else step, stop)
     if state is not None and epoch is None:
-        return _batches_of_state(now, kind, state, step, stop)
+        return _batches_of_state(now, state, step, stop)
     raise ValueError("at() takes either an epoch or a state: pass one of them")
 
 
 def sample_at(
-    now: CurrentLoader, kind: Kind, index: int, *, epoch: int | None, step: int | None, state: dict[str, Any] | None
+    now: CurrentLoader, index: int, *, epoch: int | None, step: int | None, state: dict[str, Any] | None
 ) -> tuple[Any, SampleReport]:
-    """Returns what DataLoader.replay() returns; `kind` makes loaders."""
+    """Returns what DataLoader.replay() returns."""
     if epoch is not None and state is None:
-        return _sample_of_epoch(now, kind, index, epoch, step)
+        return _sample_of_epoch(now, index, epoch, step)
     if state is not None and epoch is None:
-        return _sample_of_state(now, kind, index, state, step)
+        return _sample_of_state(now, index, state, step)
     raise ValueError("replay() takes either an epoch or a state: pass one of them")
 
 
-def _batches_of_epoch(now: CurrentLoader, kind: Kind, epoch: int, step: int, stop: int | None) -> AddressedBatches:
+def _batches_of_epoch(now: CurrentLoader, epoch: int, step: int, stop: int | None) -> AddressedBatches:
     _check_seeded(now, f"epoch {epoch}")
     index_sampler = _sampler_of_epoch(now, epoch)
     step, stop = _range_of(step, stop, 0, len(index_sampler))
     part = _part_of(index_sampler, step, stop)
-    return AddressedBatches(
-        lambda: iter(_detached_seeded(now, kind, epoch, **_NO_SAMPLER, batch_sampler=part)), stop - step
-    )
+    return AddressedBatches(lambda: iter(_detached_seeded(now, epoch, **_NO_SAMPLER, batch_sampler=part)), stop - step)
 
 
 def _batches_of_state(
-    now: CurrentLoader, kind: Kind, state: dict[str, Any], step: int | None, stop: int | None
+    now: CurrentLoader, state: dict[str, Any], step: int | None, stop: int | None
 ) -> AddressedBatches:
-    detached, saved = _checked_detached_at(now, kind, state)
+    detached, saved = _checked_detached_at(now, state)
     position = saved.position
     step, stop = _range_of(
         position if step is None else step, stop, position, len(CurrentLoader(detached).index_sampler)
@@ -132,15 +126,15 @@ def _batches_of_state(
         step = stop = position
 
     def begin() -> Iterator[Any]:
-        reached = state if step == position else _state_at(now, kind, state, step)
-        return _Part(iter(_detached_at(now, kind, reached)), stop)
+        reached = state if step == position else _state_at(now, state, step)
+        return _Part(iter(_detached_at(now, reached)), stop)
 
     return AddressedBatches(begin, num_batches)
 
 
-def _state_at(now: CurrentLoader, kind: Kind, state: dict[str, Any], step: int) -> dict[str, Any]:
+def _state_at(now: CurrentLoader, state: dict[str, Any], step: int) -> dict[str, Any]:
     """Returns the state at a later batch of the epoch; loads the batches between if their draws are needed."""
-    detached = _detached_at(now, kind, state, device=None, device_prefetch=None, device_transform=None)
+    detached = _detached_at(now, state, device=None, device_prefetch=None, device_transform=None)
     if (
         _saved_in(detached).moment == "in an epoch"
         and not _native_plan_of(CurrentLoader(detached), "the epoch of a state").has_ordered_draws
@@ -174,15 +168,13 @@ def _part_of(index_sampler: Any, step: int, stop: int) -> list[Any]:
     return NumberedBatches(part, DrawNumbers(numbers.first + numbers.stride * size * step, numbers.stride), size)
 
 
-def _sample_of_epoch(
-    now: CurrentLoader, kind: Kind, index: int, epoch: int, step: int | None
-) -> tuple[Any, SampleReport]:
+def _sample_of_epoch(now: CurrentLoader, index: int, epoch: int, step: int | None) -> tuple[Any, SampleReport]:
     _check_seeded(now, f"sample {index} of epoch {epoch}")
     _check_int("epoch", epoch, 0, 2**63)
     _check_int("index", index, 0, _num_samples(now))
     number = _number_in_epoch(now, index, epoch, step)
     alone = [[index]] if number is None else NumberedBatches([[index]], DrawNumbers(number, 0), 1)
-    iterator = iter(_detached_seeded(now, kind, epoch, **_NO_SAMPLER, batch_sampler=alone, **_NO_WORKERS))
+    iterator = iter(_detached_seeded(now, epoch, **_NO_SAMPLER, batch_sampler=alone, **_NO_WORKERS))
     batch = next(iterator)
     (report,) = iterator.batch_report()
     return _sample_at(batch, 0), report
@@ -210,9 +202,9 @@ def _number_in_epoch(now: CurrentLoader, index: int, epoch: int, step: int | Non
 
 
 def _sample_of_state(
-    now: CurrentLoader, kind: Kind, index: int, state: dict[str, Any], step: int | None
+    now: CurrentLoader, index: int, state: dict[str, Any], step: int | None
 ) -> tuple[Any, SampleReport]:
-    detached, saved = _checked_detached_at(now, kind, state)
+    detached, saved = _checked_detached_at(now, state)
     _check_int("index", index, 0, _num_samples(now))
     if saved.moment != "in an epoch":
         raise ValueError(
@@ -223,7 +215,7 @@ def _sample_of_state(
         step = _step_of(detached, saved, index)
     _check_step(step, saved.position, len(CurrentLoader(detached).index_sampler))
     with torch.random.fork_rng(devices=()):  # without workers, batches draw from the program's generator
-        iterator: Any = iter(_batches_of_state(now, kind, state, step, step + 1))
+        iterator: Any = iter(_batches_of_state(now, state, step, step + 1))
         try:
             batch = next(iterator)
         except SampleError as error:
@@ -336,7 +328,7 @@ def _range_of(step: int, stop: int | None, first: int, length: int) -> tuple[int
     return step, stop
 
 
-def _detached(now: CurrentLoader, kind: Kind, **changes: Any) -> Any:
+def _detached(now: CurrentLoader, **changes: Any) -> Any:
     """Returns a detached loader: it has the same settings, and shares only the data set."""
     arguments = {
         **arguments_of(now.loader),
@@ -346,7 +338,7 @@ def _detached(now: CurrentLoader, kind: Kind, **changes: Any) -> Any:
         **_errors_of(now),
         **changes,
     }
-    return kind(**arguments)
+    return now.kept.kind(**arguments)
 
 
 def _errors_of(now: CurrentLoader) -> dict[str, Any]:
@@ -358,14 +350,14 @@ def _errors_of(now: CurrentLoader) -> dict[str, Any]:
     return {"ledger": None, "substitutes": substitutes if policy.on_error == "replace" else None}
 
 
-def _detached_seeded(now: CurrentLoader, kind: Kind, epoch: int, **changes: Any) -> Any:
+def _detached_seeded(now: CurrentLoader, epoch: int, **changes: Any) -> Any:
     """Returns a detached loader whose next iter() starts that epoch. It draws nothing from the program's generators."""
-    detached = _detached(now, kind, generator=torch.Generator(), **changes)
+    detached = _detached(now, generator=torch.Generator(), **changes)
     detached.set_epoch(epoch)
     return detached
 
 
-def _detached_at(now: CurrentLoader, kind: Kind, state: dict[str, Any], **changes: Any) -> Any:
+def _detached_at(now: CurrentLoader, state: dict[str, Any], **changes: Any) -> Any:
     """Returns a detached loader whose next iter() resumes from a state, with its own generators."""
     arguments = arguments_of(now.loader)
     generator = None if now.loader.generator is None else _cloned(now.loader.generator)
@@ -377,12 +369,12 @@ def _detached_at(now: CurrentLoader, kind: Kind, state: dict[str, Any], **change
         if isinstance(held, torch.Generator):
             sampler.generator = generator if held is now.loader.generator else _cloned(held)
         changes["sampler"] = sampler
-    detached = _detached(now, kind, **changes)
+    detached = _detached(now, **changes)
     detached.load_state_dict(state)
     return detached
 
 
-def _checked_detached_at(now: CurrentLoader, kind: Kind, state: dict[str, Any]) -> tuple[Any, SavedState]:
+def _checked_detached_at(now: CurrentLoader, state: dict[str, Any]) -> tuple[Any, SavedState]:
     """Returns a detached loader at a state, and the state as it was read.
 
     Raises ValueError if batches are not native, or the sampler cannot give an epoch while another one runs.
@@ -391,7 +383,7 @@ def _checked_detached_at(now: CurrentLoader, kind: Kind, state: dict[str, Any]) 
     if kind_of(now.index_sampler) in ("stateful", "asked again") and sharded_of(now.index_sampler) is None:
         name = type(now.index_sampler).__name__
         raise ValueError(f"the epoch of a state cannot be made again while a {name} gives another one. {_ORDERED}")
-    detached = _detached_at(now, kind, state)
+    detached = _detached_at(now, state)
     return detached, _saved_in(detached)
 
 

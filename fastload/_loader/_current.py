@@ -26,7 +26,7 @@ from fastload._process._distributed import rank_and_world_size
 from fastload._quarantine._quarantine import Quarantine
 from fastload._quarantine._substitutes import Candidates, candidates_of
 from fastload._workers._gpu_objects import gpu_object
-from fastload._workers._user_code import NAMES, UserCode
+from fastload._workers._user_code import UserCode
 from fastload.samplers._seeded_shuffle import SeededShuffle
 from fastload.sources._lowering import LoweredSource, lower_dataset
 
@@ -116,9 +116,9 @@ class CurrentLoader:
         """The reason, as a clause, why processes cannot use the GPU that the user's Python works on, or None."""
         if start_method_of(self.loader.multiprocessing_context) != "fork":
             return None
-        if self.kept.forms.why_threads is not None:
-            return self.kept.forms.why_threads
-        found = gpu_object(self.arguments.code.roots, NAMES)
+        if self.kept.workers.forms.why_threads is not None:
+            return self.kept.workers.forms.why_threads
+        found = gpu_object(self.arguments.code)
         return None if found is None else f"{found}, which a forked process cannot use"
 
     def source(self) -> LoweredSource:

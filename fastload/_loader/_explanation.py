@@ -12,7 +12,7 @@ from fastload._display._units import counted
 from fastload._images._array_dataset import ArrayDataset, holds_array
 from fastload._images._opener import is_registered
 from fastload._iteration._settings import LoaderSettings
-from fastload._iteration.processes._start import estimated_bytes, why_not_shared
+from fastload._iteration.processes._start import copied_mib, why_not_shared
 from fastload._loader._current import CurrentLoader
 from fastload._loader._resuming import state_rows
 from fastload._planning._advice import advice
@@ -167,8 +167,7 @@ def _memory_rows(now: CurrentLoader, form: WorkerForm) -> list[str]:
     why = why_not_shared(roots, now.loader.num_workers, now.loader.multiprocessing_context)
     if why is None:
         return []
-    number = max(1, estimated_bytes(roots) >> 20)
-    what = f"each process copies the data set's objects as it reads them, about {number} MiB: {why}"
+    what = f"each process copies the data set's objects as it reads them, about {copied_mib(roots)} MiB: {why}"
     return [f"{'memory':<10} {what}. workers='threads' and arrays need no copies"]
 
 
@@ -219,20 +218,13 @@ def _name(kind: type) -> str:
 
 def _data(dataset: object) -> str:
     name = type(dataset).__qualname__
-    is_quick = getattr(type(dataset), "__len__", None) is not None and _package_of_len(dataset) in _QUICK_PACKAGES
-    if not is_quick:
+    makers = (str(base.__module__) for base in type(dataset).__mro__ if "__len__" in vars(base))
+    if next(makers, "").partition(".")[0] not in _QUICK_PACKAGES:
         return name
     try:
         return f"{name} of {counted(len(cast(Sized, dataset)), 'sample')}"
     except Exception:  # noqa: BLE001 - torch's classes call the user's objects inside them
         return name
-
-
-def _package_of_len(dataset: object) -> str:
-    for base in type(dataset).__mro__:
-        if "__len__" in vars(base):
-            return str(base.__module__).partition(".")[0]
-    return ""
 
 
 def _batches(loader: TorchDataLoader[Any]) -> list[str]:

@@ -9,15 +9,13 @@ import torch
 from torch.utils.data import BatchSampler
 
 from fastload._decode_cache._cache import NoPixelsError, is_of_pixels
-from fastload._delivery._batch_memory import BatchMemory, HostMemory, StagedMemory
 from fastload._iteration._iterator import EpochIterator
 from fastload._iteration._maker import BatchMaker
 from fastload._iteration._settings import check_epoch
 from fastload._iteration._setup import LoaderSetup
 from fastload._iteration.native._engine import EngineSettings, LoaderEngine
 from fastload._iteration.native._maker import NativeMaker
-from fastload._iteration.native._repairs import BatchRepairs
-from fastload._iteration.processes._maker import AutoMaker, ProcessMaker
+from fastload._iteration.processes._maker import ProcessMaker
 from fastload._iteration.python._caller_maker import CallerMaker
 from fastload._iteration.python._fetcher import FetchPlan
 from fastload._iteration.python._maker import WorkerMaker
@@ -32,7 +30,6 @@ from fastload._planning._verdicts import Mode
 from fastload._quarantine._guard import SampleGuard
 from fastload._quarantine._policy import check_policy
 from fastload._workers._data_pipes import is_data_pipe
-from fastload._workers._init_fn import init_native_workers
 from fastload._workers._random_stream import SampleNaming
 
 
@@ -43,7 +40,7 @@ def new_iterator(now: CurrentLoader) -> EpochIterator:
     check_policy(settings.error_policy, loader.dataset, is_batched=now.arguments.is_batched)
     plan = now.plan()
     _check_plan(now, plan)
-    now.kept.forms.begin(now.form(plan), settings.workers)
+    now.kept.workers.forms.begin(now.form(plan), settings.workers)
     setup = now.setup(plan, checked_resume_point(now, plan))
     if plan.mode is Mode.NATIVE:
         return _native_iterator(now, replace(setup, index_sampler=loader.batch_sampler))
@@ -73,12 +70,6 @@ def native_plan_of(now: CurrentLoader, plan: LoaderPlan) -> NativePlan:
 
 
 def _native_iterator(now: CurrentLoader, setup: LoaderSetup) -> EpochIterator:
-    code, init_workers = setup.code, None
-    if code.init_fn is not None and setup.num_workers > 0:
-        init_workers = functools.partial(init_native_workers, code.init_fn, setup.num_workers, dataset=code.dataset)
-    make_repairs = None
-    if setup.quarantine is not None:
-        make_repairs = functools.partial(BatchRepairs, setup.quarantine, setup.candidates)
     # The plan is made after the sampler was asked: a user's sampler may change the data set.
     keeps_data = type(now.loader.batch_sampler) is BatchSampler
     before = now.kept.engine
@@ -87,10 +78,9 @@ def _native_iterator(now: CurrentLoader, setup: LoaderSetup) -> EpochIterator:
         maker = NativeMaker(
             setup,
             engine,
-            make_plan=lambda: native_plan_of(now, setup.plan if keeps_data else now.plan()),
-            init_workers=init_workers,
-            make_memory=functools.partial(_batch_memory, now, setup, engine),
-            make_repairs=make_repairs,
+            lambda: native_plan_of(now, setup.plan if keeps_data else now.plan()),
+            now.kept.workers.counters.add,
+            now.kept.staged,
         )
         return EpochIterator(now.loader, setup, maker)
     except BaseException:
@@ -103,35 +93,16 @@ def _running_engine(now: CurrentLoader, setup: LoaderSetup) -> LoaderEngine:
     """Returns the loader's engine; starts a new one if there is none, it has ended, or it has other settings."""
     settings = EngineSettings(
         num_threads=setup.num_workers,
-        max_batches=setup.max_batches,
+        max_free_buffers=setup.max_batches + 2,  # the consumer has one and frees another
         max_pixels=_pillow.max_pixels(),
-        is_native_jpeg_exact=_pillow.native_jpeg_is_exact().is_exact,
+        native_jpeg=_pillow.native_jpeg_is_exact().is_exact,
         cache=now.kept.cache.native(now.cache_setting(setup.plan), _num_images(now)),
     )
     engine = now.kept.engine
-    if engine is None or not engine.can_run(settings):
+    if engine is None or engine.settings != settings or not engine.native.is_running:
         engine = LoaderEngine(settings)
         now.kept.exchange_engine(engine)
     return engine
-
-
-def _batch_memory(
-    now: CurrentLoader, setup: LoaderSetup, engine: LoaderEngine, plan: NativePlan, is_pinned: bool
-) -> BatchMemory:
-    delivery = setup.delivery
-    if delivery.device is None:
-        return HostMemory(engine.native, plan.forms, delivery.pinned if is_pinned else None)
-    memory = StagedMemory(
-        delivery.device,
-        plan.forms,
-        # One more for the batch that is being handed over, and one for the copy of the batch before it.
-        num_slots=setup.max_batches + 2,
-        prefetch=delivery.prefetch,
-        count=now.kept.workers.counters.add,
-        check_open=engine.check_open,
-    )
-    now.kept.staged.add(memory)
-    return memory
 
 
 def _num_images(now: CurrentLoader) -> int | None:
@@ -173,12 +144,10 @@ def python_iterator(now: CurrentLoader, setup: LoaderSetup, *, begins_natively: 
         maker = CallerMaker(setup, fetch, record)
     elif form.is_of_processes:
         torch.utils.data.DataLoader.check_worker_number_rationality(now.loader)  # torch warns at construction and here
-        context, forms = now.loader.multiprocessing_context, now.kept.forms
+        context = now.loader.multiprocessing_context
         make_cache = record.caches.opener(cache_setting, _num_images(now))
-        if setup.settings.workers == "auto" and not is_data_pipe(setup.code.dataset):
-            maker = AutoMaker(setup, fetch, record, context, make_cache, open_cache, forms)
-        else:
-            maker = ProcessMaker(setup, fetch, record, context, make_cache)
+        may_move = setup.settings.workers == "auto" and not is_data_pipe(setup.code.dataset)
+        maker = ProcessMaker(setup, fetch, record, context, make_cache, open_cache if may_move else None)
     else:
         maker = WorkerMaker(setup, fetch, record)
     return EpochIterator(now.loader, setup, maker)

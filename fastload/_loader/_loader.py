@@ -32,7 +32,7 @@ from fastload._loader._resuming import (
     state_of,
     take_begun,
 )
-from fastload._loader._state import LoaderState, NextEpoch, recent_loaders
+from fastload._loader._state import LoaderState, NextEpoch, begin_recent
 from fastload._loader._steps import StepsIterator
 from fastload._process import _config
 from fastload._process._distributed import warn_of_unsharded
@@ -186,7 +186,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             cache=cache,
         )
         check_settings(settings, dataset)
-        self._fastload = LoaderState(settings, is_plain=type(self) is DataLoader)
+        self._fastload = LoaderState(settings, DataLoader)
         self._show(settings)
         self.worker_method = worker_method
         # torch before 2.6 has no in_order, and torch 2.13 has no worker_method: pass only what its signature has.
@@ -269,7 +269,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
 
     def _begin_epoch(self) -> Any:
         kept = self._fastload
-        with kept.turn():
+        with kept.turn:
             if kept.engine is not None and kept.engine.native.is_forked:
                 kept.exchange_engine(None)  # it belongs to the parent; this process gets its own
                 kept.device = kept.opened = None
@@ -282,7 +282,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             follow_sampler(now.arguments)
             iterator = super().__iter__()
             if isinstance(iterator, EpochIterator) and iterator.is_native:
-                recent_loaders.begin(kept)
+                begin_recent(kept)
             kept.progress.begin(iterator)
             kept.progress.epoch += 1
             return iterator
@@ -394,7 +394,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             >>> torch.equal(next(iter(again))[0], next(iterator)[0])
             True
         """
-        with self._fastload.turn():
+        with self._fastload.turn:
             return state_of(CurrentLoader(self), self._begin_epoch)
 
     def load_state_dict(self, state: dict[str, Any], *, strict: bool = True) -> None:
@@ -423,7 +423,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             >>> len(list(again)), again.epoch
             (1, 1)
         """
-        with self._fastload.turn():
+        with self._fastload.turn:
             now = CurrentLoader(self)
             load_state(now, state, strict=strict)
             self._iterator = None
@@ -467,7 +467,7 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             >>> torch.equal(images, batches[2][0])
             True
         """
-        return batches_at(CurrentLoader(self), DataLoader, epoch=epoch, step=step, stop=stop, state=state)
+        return batches_at(CurrentLoader(self), epoch=epoch, step=step, stop=stop, state=state)
 
     def replay(
         self,
@@ -507,14 +507,14 @@ class DataLoader(torch.utils.data.DataLoader[T_co], Generic[T_co]):
             >>> torch.equal(sample[0], images[3]), report.index
             (True, 3)
         """
-        return sample_at(CurrentLoader(self), DataLoader, index, epoch=epoch, step=step, state=state)
+        return sample_at(CurrentLoader(self), index, epoch=epoch, step=step, state=state)
 
     # ---- looking at it and ending it -------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
         try:
             settings = CurrentLoader(self).settings
-            return describe(self, settings, self._fastload.forms.last(settings.workers))
+            return describe(self, settings, self._fastload.workers.forms.last(settings.workers))
         except Exception:  # noqa: BLE001 - a derived class may use the names, or attributes may not be set yet
             return object.__repr__(self)
 

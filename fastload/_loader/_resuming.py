@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
-
 from fastload._errors import StateError
 from fastload._iteration._fingerprint import fingerprint_of, fingerprint_of_loader
 from fastload._iteration._iterator import EpochIterator
@@ -28,11 +26,9 @@ from fastload._loader._saved_checks import (
 from fastload._planning._plan import LoaderPlan
 from fastload._planning._verdicts import Mode
 from fastload._planning._worker_form import WorkerForm
-from fastload._process._distributed import rank_and_world_size
 from fastload._quarantine._substitutes import describe_errors
 from fastload._resume._user_state import is_stateful
 from fastload._workers._places import HeldGenerators
-from fastload._workers._user_code import NAMES
 from fastload.samplers._resting import (
     common_epoch,
     epoch_holder,
@@ -58,7 +54,7 @@ def state_of(now: CurrentLoader, begin_epoch: Callable[[], Any]) -> dict[str, An
     if progress.loaded is not None:
         return copied(progress.loaded[0])
     if not progress.has_begun and not _begin_early(now, begin_epoch):
-        return _not_begun_dict(now)
+        return state_not_begun(now.arguments).as_dict()
     iterator = progress.iterator
     if not isinstance(iterator, EpochIterator) and progress.left is None:
         raise StateError(
@@ -117,26 +113,6 @@ def _warn_of_inexact(now: CurrentLoader, state: dict[str, Any]) -> None:
     if reasons:
         kept.has_warned_of_inexact = True
         warnings.warn(f"later batches depend on more than the state contains: {'; '.join(reasons)}", stacklevel=4)
-
-
-def _not_begun_dict(now: CurrentLoader) -> dict[str, Any]:
-    """Returns a new dict for each call.
-
-    Frameworks ask before an epoch has begun. A state that contains nothing but the epoch is therefore made once, and
-    each call evaluates its literal.
-    """
-    index_sampler = now.index_sampler
-    sampler: Any = index_sampler.sampler if type(index_sampler) is BatchSampler else None
-    is_plain = type(sampler) is SequentialSampler or (type(sampler) is RandomSampler and sampler.generator is None)
-    if not is_plain or now.loader.generator is not None:
-        return state_not_begun(now.arguments).as_dict()
-    kept = now.kept
-    key = kept.progress.epoch, rank_and_world_size()
-    if kept.state_at_rest is None or kept.state_at_rest[0] != key:
-        # It contains only dicts, lists, str, int and None. Evaluating the literal takes a third of the time of a copy.
-        kept.state_at_rest = key, compile(repr(state_not_begun(now.arguments).as_dict()), "<state>", "eval")
-    state: dict[str, Any] = eval(kept.state_at_rest[1])
-    return state
 
 
 def load_state(now: CurrentLoader, state: Any, *, strict: bool) -> None:
@@ -255,7 +231,7 @@ def _requirements_of(now: CurrentLoader, plan: LoaderPlan) -> ResumeRequirements
         return ResumeRequirements("native", fingerprint, native.has_ordered_draws)
     fingerprint = fingerprint_of_loader(now.loader.dataset, now.index_sampler, errors)
     way: Way = "tail" if plan.mode is Mode.PARTLY_NATIVE else "python"
-    return ResumeRequirements(way, fingerprint, now.arguments.is_ordered, now.arguments.is_of_stream)
+    return ResumeRequirements(way, fingerprint, now.arguments.is_ordered)
 
 
 def state_rows(now: CurrentLoader, mode: Mode, form: WorkerForm) -> list[str]:
@@ -281,7 +257,7 @@ def _losses(now: CurrentLoader, form: WorkerForm) -> Iterator[str]:
     are_shared = form.kind == "threads" and now.arguments.num_threads > 1
     if now.settings.rng != "torch" and not are_shared:
         return
-    held = HeldGenerators(now.arguments.code.roots, NAMES)
+    held = HeldGenerators(now.arguments.code)
     if not are_shared:
         for path in held.unread:
             yield f"is not exact: {path}, a generator whose state cannot be read"

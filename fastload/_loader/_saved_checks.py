@@ -51,13 +51,11 @@ class ResumeRequirements:
         way: How the loader's batches are made.
         fingerprint: The settings and data that the batches depend on.
         has_ordered_draws: Whether a worker's batch depends on the batches that it made before.
-        is_of_stream: Whether the samples come from a stream.
     """
 
     way: Way
     fingerprint: Mapping[str, Any]
     has_ordered_draws: bool
-    is_of_stream: bool = False
 
 
 _IN_WORDS: Mapping[Way, str] = {
@@ -83,14 +81,17 @@ def checked_against(
     """Returns `saved`, adapted to the loader. Raises StateError if it does not fit, or warns if `strict` is False."""
     assert saved.fingerprint is not None, "an epoch has begun"
     check_way(requirements, saved)
-    _check_kind(requirements, saved)
+    _check_kind(saved, is_of_stream=arguments.is_of_stream)
     for name, value in requirements.fingerprint.items():
         theirs = saved.fingerprint[name]
         if type(theirs) is type(value) and theirs == value:
             continue
         problem = f"{LENIENT.get(name, name)}: the state has {theirs!r}, and this loader has {value!r}"
         if strict or name not in LENIENT:
-            raise StateError(f"fastload.fingerprint.{name}", problem, _next_step(name))
+            next_step = "make the loader as it was when the state was saved"
+            if name in LENIENT:
+                next_step = "pass strict=False to load it anyway"
+            raise StateError(f"fastload.fingerprint.{name}", problem, next_step)
         warnings.warn(
             f"the state does not fit the loader in {problem}; it is loaded because of strict=False", stacklevel=4
         )
@@ -101,21 +102,15 @@ def checked_against(
     return _with_draws(requirements, saved, arguments, strict=strict)
 
 
-def _check_kind(requirements: ResumeRequirements, saved: SavedState) -> None:
+def _check_kind(saved: SavedState, *, is_of_stream: bool) -> None:
     """Raises StateError if only one of the two is for a stream."""
-    if requirements.is_of_stream == (saved.next_worker is not None):
+    if is_of_stream == (saved.next_worker is not None):
         return
     problem = "is from a stream, and this loader's data set is not an IterableDataset"
-    if requirements.is_of_stream:
+    if is_of_stream:
         problem = "is missing: the state is from a data set with __getitem__, and this loader's is an IterableDataset"
     next_step = "take the data set that the loader had when the state was saved"
     raise StateError("fastload.next_worker", problem, next_step)
-
-
-def _next_step(name: str) -> str:
-    if name in LENIENT:
-        return "pass strict=False to load it anyway"
-    return "make the loader as it was when the state was saved"
 
 
 def _with_batch_size(saved: SavedState, theirs: Any, ours: Any, *, is_elastic: bool) -> SavedState:
@@ -154,7 +149,7 @@ def _with_draws(
     if not requirements.has_ordered_draws or not saved.goes_on:
         return saved
     if arguments.num_workers == 0:
-        if requirements.is_of_stream and saved.workers is None:
+        if arguments.is_of_stream and saved.workers is None:
             raise StateError("fastload.workers", "is missing, and a stream resumes from it")
         return saved
     rank, size = rank_and_world_size()

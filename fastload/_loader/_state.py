@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import functools
-import os
 import threading
-import weakref
-from types import CodeType
 from typing import Any
 
 from fastload._decode_cache._loader_cache import LoaderCache
@@ -18,8 +15,8 @@ from fastload._iteration._settings import LoaderSettings
 from fastload._iteration.native._engine import LoaderEngine
 from fastload._iteration.python._counters import add_counters
 from fastload._iteration.python._loader_workers import LoaderWorkers
-from fastload._planning._worker_form import FormMemory
 from fastload._process._exit import LiveObjects
+from fastload._process._locked import Locked
 from fastload._process._waits import WaitHistogram
 from fastload._quarantine._quarantine import Quarantine
 from fastload.sources._lowering import LoweredSource
@@ -28,28 +25,28 @@ from fastload.sources._lowering import LoweredSource
 MOST_AT_REST = 4
 
 
-class LoaderState:
+class LoaderState(Locked):
     """State of a loader between iterations, in one attribute: more names could clash with those in derived classes.
 
     A copy has the settings and the epoch, but no threads, plans and counters.
 
     Attributes:
         settings: The settings as given.
+        kind: fastload.DataLoader; the loader may be of a derived class.
         source: The data set's compact form.
         device, opened: The device that was opened last, and the value of `device` that it was opened for.
         pinned: Memory of batches that stay on the host.
         staged: Memory of batches that go to a device.
         waits: How long next() waited for each batch.
         progress: The position of the last iteration, and a state that was loaded for the next one.
-        state_at_rest: Epoch and ranks, and code that makes the state for them before the first iteration.
     """
 
-    def __init__(self, settings: LoaderSettings, epoch: int = 0, *, is_plain: bool = False) -> None:
-        self.settings, self._is_plain = settings, is_plain
+    def __init__(self, settings: LoaderSettings, kind: type[Any], epoch: int = 0) -> None:
+        super().__init__()
+        self.settings, self.kind = settings, kind
         self._engine: tuple[LoaderEngine | None, dict[str, Any]] = None, {}  # and the counts of earlier engines
         self.source: LoweredSource | None = None
         self.workers = LoaderWorkers()
-        self.forms = FormMemory()
         self.device: Device | None = None
         self.opened: Any = None
         self.pinned = PinnedMemory()
@@ -58,10 +55,8 @@ class LoaderState:
         self.quarantine: Quarantine | None = None
         self.cache = LoaderCache()
         self.progress = Progress(epoch)
-        self.state_at_rest: tuple[Any, CodeType] | None = None
         self.has_warned_of_program_draws = False
         self.has_warned_of_inexact = False
-        self._turn, self._pid = threading.RLock(), os.getpid()
 
     @staticmethod
     def of(loader: object) -> LoaderState:
@@ -71,14 +66,14 @@ class LoaderState:
 
     def with_settings(self, settings: LoaderSettings) -> LoaderState:
         """Returns the state for a copy of the loader: these settings and the epoch, and nothing else."""
-        return LoaderState(settings, self.progress.epoch, is_plain=self._is_plain)
+        return LoaderState(settings, self.kind, self.progress.epoch)
 
     def settings_of(self, loader: object) -> LoaderSettings:
         """Returns the current settings: the loader's attributes, which may have been changed since construction.
 
         A derived class may use the names for attributes of its own; its settings are the ones given at construction.
         """
-        if not self._is_plain:
+        if type(loader) is not self.kind:
             return self.settings
         return LoaderSettings(**{name: getattr(loader, name) for name in vars(self.settings)})
 
@@ -117,7 +112,7 @@ class LoaderState:
 
         It never waits, because it is called while an epoch of another loader begins.
         """
-        turn = self.turn()
+        turn = self.turn
         if not turn.acquire(blocking=False):  # an epoch of this loader is beginning
             return
         try:
@@ -127,14 +122,13 @@ class LoaderState:
         finally:
             turn.release()
 
+    @property
     def turn(self) -> threading.RLock:
-        """Returns the lock that a thread holds while it begins an iteration. A forked process gets a new one."""
-        if os.getpid() != self._pid:
-            self._turn, self._pid = threading.RLock(), os.getpid()
-        return self._turn
+        """The lock that a thread holds while it begins an iteration."""
+        return self._lock
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return functools.partial(LoaderState, is_plain=self._is_plain), (self.settings, self.progress.epoch)
+        return LoaderState, (self.settings, self.kind, self.progress.epoch)
 
 
 class NextEpoch:
@@ -144,26 +138,17 @@ class NextEpoch:
         return self if loader is None else LoaderState.of(loader).progress.epoch
 
 
-class RecentLoaders:
-    """Native loaders, ordered by the start of their last epoch. Thread-safe without a lock, like LiveObjects.
+# Native loaders, ordered by the start of their last epoch.
+_recent: LiveObjects[LoaderState] = LiveObjects()
 
-    If every loader kept its threads and memory, its next epoch would start at once. But a program may have hundreds of
-    loaders, one for each client in federated learning or each task of a benchmark. So only the most recently used idle
-    loaders keep them.
+
+def begin_recent(state: LoaderState) -> None:
+    """Notes that an epoch of that native loader begins; older idle loaders release their threads and memory.
+
+    If every loader kept them, its next epoch would start at once. But a program may have hundreds of loaders, one for
+    each client in federated learning or each task of a benchmark. So only the most recently used idle loaders keep
+    them.
     """
-
-    def __init__(self) -> None:
-        self._states: dict[int, weakref.ref[LoaderState]] = {}  # the oldest first
-
-    def begin(self, state: LoaderState) -> None:
-        """Notes that an epoch of that loader has begun; older idle loaders release their threads and memory."""
-        states, number = self._states, id(state)
-        states.pop(number, None)
-        states[number] = weakref.ref(state, functools.partial(states.pop, number))  # Note [drops]
-        for reference in list(states.values())[:-MOST_AT_REST]:
-            one = reference()
-            if one is not None:
-                one.end_engine()
-
-
-recent_loaders = RecentLoaders()
+    _recent.add(state)
+    for older in _recent.all()[:-MOST_AT_REST]:
+        older.end_engine()

@@ -29,11 +29,13 @@ class LiveObjects(Generic[T]):
         self._references: dict[int, weakref.ref[T]] = {}
 
     def add(self, item: T) -> None:
+        """Adds an object, or makes it the last one."""
         number, references = id(item), self._references
+        references.pop(number, None)
         references[number] = weakref.ref(item, functools.partial(references.pop, number))  # Note [drops]
 
     def all(self) -> list[T]:
-        """Returns the objects that are alive now."""
+        """Returns the objects that are alive now, in the order in which they were added."""
         references = self._references.copy().values()  # in one step
         return [item for reference in references if (item := reference()) is not None]
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import _thread
-import contextlib
 import threading
 import weakref
-from typing import Any
+from typing import Any, cast
 
 # A thread that the system has made, but that finds no memory for its first Python steps, never reports that it has
 # begun. A thread that begins at all does so within milliseconds, or seconds on a busy machine.
@@ -14,6 +13,9 @@ BEGIN_SECONDS = 10.0
 # Number of waits that share BEGIN_SECONDS; each releases the GIL. While another thread keeps the GIL, or the process is
 # stopped, no thread can begin, and at most one of these waits passes.
 _NUM_WAITS = 100
+
+# Its private names have no types: _limbo has the threads between their start and their first step.
+_threading = cast("Any", threading)
 
 
 class StartedThread(threading.Thread):
@@ -28,7 +30,7 @@ class StartedThread(threading.Thread):
         self._started = _Begun(self)
         # Python code would remove the thread from this set when it is dropped: Note [drops]. `threading` needs the set
         # only in a forked child, and finds threads that run in its other lists.
-        threading._dangling.discard(self)  # type: ignore[attr-defined]
+        _threading._dangling.discard(self)
 
     def start(self) -> None:
         """Starts the thread.
@@ -66,11 +68,11 @@ class _Begun:
         return self._is_set
 
     def set(self) -> None:
-        with _lock():
+        with _threading._active_limbo_lock:
             if (thread := self._thread()) is not None:
                 # The entry is missing if the start was given up, or if an interrupt came after the start and looked
                 # to `threading` like a refusal. The thread begins after all, and `threading` removes the entry.
-                _not_yet_begun().setdefault(thread, thread)
+                _threading._limbo.setdefault(thread, thread)
             self._is_set = True
         self._closed.release()
 
@@ -79,12 +81,12 @@ class _Begun:
             return self._wait(timeout)
         if any(self._wait(BEGIN_SECONDS / _NUM_WAITS) for _ in range(_NUM_WAITS)):
             return True
-        with _lock():
+        with _threading._active_limbo_lock:
             thread = self._thread()
             if self._is_set or thread is None:
                 return True
             thread.run = _do_nothing  # type: ignore[method-assign]
-            _not_yet_begun().pop(thread, None)
+            _threading._limbo.pop(thread, None)
         raise RuntimeError(
             f"the thread {thread.name} did not begin within {BEGIN_SECONDS:g} s; the system may have no memory for it"
         )
@@ -92,21 +94,6 @@ class _Begun:
     def _wait(self, seconds: float) -> bool:
         """Waits, and returns whether the thread runs. Only the thread that started it calls this."""
         return self._is_set or self._closed.acquire(timeout=seconds) or self._is_set
-
-
-def _lock() -> contextlib.AbstractContextManager[object]:
-    """Returns the lock of `threading`'s own lists of threads; a fork makes it anew."""
-    lock: contextlib.AbstractContextManager[object] = threading._active_limbo_lock  # type: ignore[attr-defined]
-    return lock
-
-
-def _not_yet_begun() -> dict[threading.Thread, threading.Thread]:
-    """Returns the threads between their start and their first step, which `threading.enumerate` lists.
-
-    Call with `_lock()` held.
-    """
-    limbo: dict[threading.Thread, threading.Thread] = threading._limbo  # type: ignore[attr-defined]
-    return limbo
 
 
 def _do_nothing() -> None:

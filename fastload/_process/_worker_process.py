@@ -7,30 +7,33 @@ import warnings
 from collections import deque
 from collections.abc import Iterable
 
+# The id of this process, if it is a worker, and the warnings that it has not sent yet.
+_worker_pid: list[int] = []
+_unsent: deque[str] = deque()
+
 
 def warn(text: str, stacklevel: int = 1) -> None:
     """Raises a RuntimeWarning; `stacklevel` 1 is the caller. A worker keeps it for its parent, which raises it."""
     if is_worker():
-        _worker.unsent.append(text)
+        _unsent.append(text)
     else:
         warnings.warn(text, RuntimeWarning, stacklevel + 1)
 
 
 def is_worker() -> bool:
     """Returns whether this process is a worker of a loader."""
-    return _worker.pid == os.getpid()
+    return _worker_pid == [os.getpid()]
 
 
 def become_worker() -> None:
     """Notes that this process is a worker from now on, which keeps its warnings for its parent."""
-    _worker.pid = os.getpid()
-    _worker.unsent.clear()
+    _worker_pid[:] = [os.getpid()]
+    _unsent.clear()
 
 
 def take_kept() -> list[str]:
     """Returns the warnings that this worker has not sent yet; call it only to send them."""
-    unsent = _worker.unsent
-    return [unsent.popleft() for _ in range(len(unsent))]
+    return [_unsent.popleft() for _ in range(len(_unsent))]
 
 
 class SentWarnings:
@@ -50,14 +53,3 @@ class SentWarnings:
         """Raises those that have come. If the program makes them errors, the next call raises the others."""
         while self._texts:
             warn(self._texts.popleft(), stacklevel=2)
-
-
-class _Worker:
-    """The warnings that this process, if it is a worker, has not sent yet."""
-
-    def __init__(self) -> None:
-        self.pid: int | None = None
-        self.unsent: deque[str] = deque()
-
-
-_worker = _Worker()

@@ -15,10 +15,11 @@ A Python, NumPy or torch that calls its functions in another way cannot have wor
 from __future__ import annotations
 
 import _random
+import contextlib
 import random
 import types
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
@@ -158,23 +159,11 @@ def _own_numpy() -> Any:
     return generators.numpy
 
 
-def _seed(seed: Any = None) -> None:
-    _seeding.seed_numpy(_own_numpy(), seed)
-
-
-def _get_bit_generator() -> Any:
-    return _seeding.bit_generator_of(_own_numpy())
-
-
-def _set_bit_generator(bitgen: Any) -> None:
-    _own_numpy().__init__(bitgen)
-
-
 # The functions of numpy.random that use its object, and their replacements in a thread with generators of its own.
 _NUMPY_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "seed": _seed,
-    "get_bit_generator": _get_bit_generator,
-    "set_bit_generator": _set_bit_generator,
+    "seed": lambda seed=None: _seeding.seed_numpy(_own_numpy(), seed),
+    "get_bit_generator": lambda: _seeding.bit_generator_of(_own_numpy()),
+    "set_bit_generator": lambda bitgen: _own_numpy().__init__(bitgen),
 }
 
 
@@ -221,20 +210,16 @@ class TorchDrawsExchange(Exchange):
         return torch.cat(drawn).equal(wanted) and probe.get_state().equal(expected.get_state())
 
 
-class _probing(AbstractContextManager[_native.ThreadGenerators]):
-    """The calling thread has generators of its own inside, seeded with _PROBE_SEED."""
-
-    def __enter__(self) -> _native.ThreadGenerators:
-        probe = _native.ThreadGenerators(
-            random.Random(_PROBE_SEED),
-            np.random.RandomState(_PROBE_SEED),
-            torch.Generator().manual_seed(_PROBE_SEED),
-        )
-        self._before = _native.set_thread_generators(probe)
-        return probe
-
-    def __exit__(self, *error: object) -> None:
-        _native.set_thread_generators(self._before)
+@contextlib.contextmanager
+def _probing() -> Iterator[_native.ThreadGenerators]:
+    """Gives the calling thread generators of its own inside, seeded with _PROBE_SEED."""
+    torchs = torch.Generator().manual_seed(_PROBE_SEED)
+    probe = _native.ThreadGenerators(random.Random(_PROBE_SEED), np.random.RandomState(_PROBE_SEED), torchs)
+    before = _native.set_thread_generators(probe)
+    try:
+        yield probe
+    finally:
+        _native.set_thread_generators(before)
 
 
 KINDS: tuple[type[Exchange], ...] = (RandomExchange, NumpyExchange, TorchExchange, TorchDrawsExchange)

@@ -1,4 +1,4 @@
-"""A worker's own generators of random numbers, and the contexts in which its thread draws from them."""
+"""A worker's own generators of random numbers, and the context in which its thread draws from them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 import torch
 
 from fastload import _native
-from fastload._workers import _exchanges, _seeding, _torch_draws
+from fastload._workers import _exchanges, _seeding
 
 
 class WorkerGenerators(_native.ThreadGenerators):
@@ -53,29 +53,12 @@ def program_generators() -> _native.ThreadGenerators:
 class _Entered(AbstractContextManager[None]):
     def __init__(self, generators: WorkerGenerators) -> None:
         self._generators = generators
-        self._before: _native.ThreadGenerators | None = None
 
     def __enter__(self) -> None:
-        self._before = _native.set_thread_generators(self._generators)
+        generators = self._generators
+        self._before = _native.set_thread_generators(generators), _native.set_thread_draws(lambda: generators.torch)
 
     def __exit__(self, *error: object) -> None:
-        _native.set_thread_generators(self._before)
-        self._before = None
-
-
-class drawing(AbstractContextManager[None]):
-    """A context in which torch's functions, called in this thread without a generator, draw from a generator of its
-    own: Note [how torch draws here]. `exchanged()` must be held. May be entered again inside itself.
-
-    `take_generator`, called at each draw, returns the CPU generator that only this thread uses then.
-    """
-
-    def __init__(self, take_generator: _torch_draws.TakeGenerator) -> None:
-        self._take_generator = take_generator
-        self._before: list[_torch_draws.TakeGenerator | None] = []
-
-    def __enter__(self) -> None:
-        self._before.append(_native.set_thread_draws(self._take_generator))
-
-    def __exit__(self, *error: object) -> None:
-        _native.set_thread_draws(self._before.pop())
+        generators, draws = self._before
+        _native.set_thread_generators(generators)
+        _native.set_thread_draws(draws)

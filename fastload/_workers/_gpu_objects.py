@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from fastload._workers._user_code import NAMES, UserCode
 from fastload._workers._walk import walk
 
 _MAX_OBJECTS = 100_000
@@ -17,7 +18,7 @@ _HOST_DEVICES = ("cpu", "meta")
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
 
 
-def gpu_object(roots: tuple[Any, ...], names: tuple[str, ...]) -> str | None:
+def gpu_object(code: UserCode) -> str | None:
     """Returns what was found and where, as a clause: "dataset.mean is a Tensor on cuda:0"; None if nothing was.
 
     Calls no method of the user's, and does not ask CUDA whether there is a GPU: forked processes could not use it then.
@@ -25,7 +26,7 @@ def gpu_object(roots: tuple[Any, ...], names: tuple[str, ...]) -> str | None:
     has_cuda = torch.backends.cuda.is_built()  # type: ignore[no-untyped-call]
     if not has_cuda and not any(package in sys.modules for package in _PACKAGES):
         return None
-    found = ((path, _described(thing)) for path, thing in walk(roots, names, _MAX_OBJECTS))
+    found = ((path, _described(thing)) for path, thing in walk(code.roots, NAMES, _MAX_OBJECTS))
     return next((f"{path} is {what}" for path, what in found if what is not None), None)
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import functools
 import sys
 import threading
 from collections.abc import Iterator
@@ -28,7 +27,8 @@ class ThreadState:
         self._is_grad_enabled = torch.is_grad_enabled()
         self._autocast = [
             (device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
-            for device in _autocast_devices()
+            for device in ("cpu", "cuda", "xpu", "mps")
+            if torch.amp.is_autocast_available(device)
         ]
         self._is_autocast_cache_enabled = torch.is_autocast_cache_enabled()
         self._float_errors = np.geterr()
@@ -53,17 +53,6 @@ def own_context() -> contextvars.Context:
     if (decimal := sys.modules.get("decimal")) is not None:
         context.run(lambda: decimal.setcontext(decimal.getcontext().copy()))
     return context
-
-
-@functools.cache
-def _autocast_devices() -> list[str]:
-    """Returns the devices with autocast settings in the installed torch."""
-    known = []
-    for device in ("cpu", "cuda", "xpu", "mps"):
-        with contextlib.suppress(RuntimeError):
-            torch.get_autocast_dtype(device)
-            known.append(device)
-    return known
 
 
 def without_inference(batch: Any) -> Any:

@@ -3,40 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 
 from fastload._process._exit import start_threads
 from fastload._process._started_thread import StartedThread
 from fastload._workers._exchanges import exchanged
-from fastload._workers._generators import WorkerGenerators, drawing
+from fastload._workers._generators import WorkerGenerators
 from fastload._workers._inherited import ThreadState, own_context
 from fastload._workers._torch_globals import WorkerGlobals, set_worker_globals
+from fastload._workers._user_code import UserCode
 from fastload._workers._worker_error import WorkerFailure, without_frames
 
 
-def init_native_workers(
-    init_fn: Callable[[int], None], num_workers: int, base_seed: int, dataset: Any
-) -> list[torch.Generator] | Callable[[], BaseException]:
-    """Calls `init_fn` for each worker, in a thread that ends with the call.
+def init_native_workers(code: UserCode, num_workers: int, base_seed: int) -> list[torch.Generator] | WorkerFailure:
+    """Calls worker_init_fn, if there is one, for each worker, in a thread that ends with the call.
 
     Returns:
-        The workers' generators after their calls. If a call raised: a function that returns the error of each batch.
+        The workers' generators after their calls. If a call raised: the failure of each batch.
 
     Raises:
         ThreadStartError: The system refuses a thread.
     """
-    generators = []
+    generators: list[torch.Generator] = []
+    if code.init_fn is None:
+        return generators
     for worker_id in range(num_workers):
         of_worker = WorkerGenerators(base_seed, worker_id)
-        call = _Call(init_fn, of_worker, WorkerGlobals.of(of_worker, num_workers, dataset=dataset))
+        call = _Call(code.init_fn, of_worker, WorkerGlobals.of(of_worker, num_workers, dataset=code.dataset))
         start_threads([call])
         call.join()
         if call.error is not None:
             failure = WorkerFailure.of(call.error, f"in DataLoader worker thread {worker_id}")
             without_frames(call.error)
-            return failure.new_error
+            return failure
         generators.append(of_worker.torch)
     return generators
 
@@ -56,7 +56,7 @@ class _Call(StartedThread):
         generators = self._generators
         set_worker_globals(self._globals)
         try:
-            with exchanged(), generators.entered(), drawing(lambda: generators.torch), self._state.entered():
+            with exchanged(), generators.entered(), self._state.entered():
                 self._context.run(self._init_fn, generators.worker_id)
         except BaseException as error:  # noqa: BLE001 - a thread has no caller
             self.error = error

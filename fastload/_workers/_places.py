@@ -13,6 +13,7 @@ import torch
 from fastload._errors import StateError
 from fastload._resume._generators import fits, generator_from, is_held, set_state, state_of
 from fastload._workers._seeding import is_seedable
+from fastload._workers._user_code import NAMES, UserCode
 from fastload._workers._walk import attributes_of, walk
 
 # A data set may have many objects, and each worker looks again.
@@ -39,33 +40,34 @@ class HeldGenerators:
             put in their place.
     """
 
-    def __init__(self, roots: tuple[Any, ...], names: tuple[str, ...]) -> None:
+    def __init__(self, code: UserCode) -> None:
+        self._roots = code.roots
         self.unread: tuple[str, ...] = ()
         self._places: dict[str, _Place] = {}
         self._namespaces: dict[str, dict[str, Any]] = {}  # attributes of instances, by the instances' paths
-        found = self._find(roots, names)
+        found = self._find()
         self.paths = tuple(found)
         self.seedable = list(filter(is_seedable, found.values()))
 
-    def find_more(self, roots: tuple[Any, ...], names: tuple[str, ...]) -> None:
+    def find_more(self) -> None:
         """Looks at the nearest objects again, since user code may make generators with the first sample."""
-        self.look_again(roots, names)
+        self.look_again()
         self._namespaces = {}
 
-    def look_again(self, roots: tuple[Any, ...], names: tuple[str, ...]) -> None:
+    def look_again(self) -> None:
         """Looks again as find_more() does, before restore()."""
         known, unread, namespaces = self._places, self.unread, self._namespaces
-        self._find(roots, names, _MAX_AGAIN)
+        self._find(_MAX_AGAIN)
         lost = [path for path, place in self._places.items() if path not in known and place.namespace is None]
         self.unread = tuple(dict.fromkeys((*unread, *self.unread, *lost)))
         self._places = known | {path: place for path, place in self._places.items() if path not in lost}
         self._namespaces = namespaces | self._namespaces
 
-    def _find(self, roots: tuple[Any, ...], names: tuple[str, ...], *max_objects: int) -> dict[str, Any]:
+    def _find(self, *max_objects: int) -> dict[str, Any]:
         """Returns the generators by path."""
         self.unread, self._places, self._namespaces = (), {}, {}
         found = {}
-        for path, thing in walk(roots, names, *max_objects):
+        for path, thing in walk(self._roots, NAMES, *max_objects):
             if not issubclass(type(thing), _GENERATORS):
                 if (attributes := attributes_of(thing)) is not None:
                     self._namespaces[path] = attributes

@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 import operator
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fastload._workers._generators import WorkerGenerators, drawing
+from fastload._workers._generators import WorkerGenerators
 from fastload._workers._seeding import seed_held
 
 
@@ -49,23 +48,10 @@ class SampleNaming(NamedTuple):
 
 
 class RandomStream:
-    """The draws of one thread, made sample after sample as torch makes them. Not thread-safe.
-
-    Without a worker's generators the calling thread draws as it does outside.
-    """
+    """The draws of one thread, made sample after sample as torch makes them. Not thread-safe."""
 
     # Whether each sample's draws start anew, so that the stream must be told of each sample.
     begins_with_sample = False
-
-    def __init__(self, generators: WorkerGenerators | None) -> None:
-        # Not with a method of this object: they would keep each other alive.
-        self._mode: AbstractContextManager[object] = (
-            nullcontext() if generators is None else drawing(lambda: generators.torch)
-        )
-
-    def mode(self) -> AbstractContextManager[object]:
-        """Returns a context to enter while samples are made."""
-        return self._mode
 
     def begin_sample(self, key: RandomKey, sample: Any, number: int | None = None) -> None:
         """Starts the draws for `sample`, as the sampler named it, and for its draw `number`, if it has one."""
@@ -84,7 +70,6 @@ class SampleStream(RandomStream):
     begins_with_sample = True
 
     def __init__(self, naming: SampleNaming, generators: WorkerGenerators, held: Sequence[Any]) -> None:
-        super().__init__(generators)
         self._naming = naming
         self._generators = generators
         self._held = held

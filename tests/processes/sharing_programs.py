@@ -163,7 +163,7 @@ def measure(kind: str, is_shared: str) -> None:
     before = memory()
     dataset = DataSet(samples_of(count))
     size = memory() - before
-    estimated = start.estimated_bytes((dataset,)) / 2**20
+    estimated = start.copied_mib((dataset,))
     with working(dataset, work, 8, is_shared=is_shared == "shared") as (results, processes):
         total = memory() + sum(memory(process.pid) for process in processes) - before
     assert results == [work(dataset)] * 8

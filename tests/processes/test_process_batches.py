@@ -401,7 +401,7 @@ def test_batches_that_a_dead_worker_has_sent_keep_their_bytes() -> None:
         assert (images[1] == numbers[1]).all()
     with pytest.raises(RuntimeError, match="exited unexpectedly"):
         next(iterator)
-    assert loader._arenas[0].arena.resident_bytes() == 0
+    assert loader._arenas[0].resident_bytes() == 0
 
 
 class Locked(Numbered):

@@ -27,7 +27,7 @@ from torch.utils.data import IterableDataset, RandomSampler, get_worker_info
 from torchvision.datasets import ImageFolder
 
 import fastload
-from fastload._iteration.processes._maker import AutoMaker
+from fastload._iteration.processes._maker import ProcessMaker
 
 Auto = functools.partial(fastload.DataLoader, workers="auto")
 MAIN_PID = os.getpid()
@@ -274,7 +274,7 @@ def test_a_later_use_of_cuda_is_an_error_with_a_next_step(workers: Any, first: i
 def test_an_interrupt_while_it_begins_again_loses_nothing(monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     torch.manual_seed(5)
     expected = flat(list(Threads(UsesCuda(), 3, num_workers=2)))
-    left, called = [KeyboardInterrupt()], getattr(AutoMaker, step)
+    left, called = [KeyboardInterrupt()], getattr(ProcessMaker, step)
 
     def interrupted(maker: Any, *arguments: Any) -> Any:
         found = called(maker, *arguments)
@@ -282,7 +282,7 @@ def test_an_interrupt_while_it_begins_again_loses_nothing(monkeypatch: pytest.Mo
             raise left.pop()
         return found
 
-    monkeypatch.setattr(AutoMaker, step, interrupted)
+    monkeypatch.setattr(ProcessMaker, step, interrupted)
     torch.manual_seed(5)
     iterator = iter(Auto(UsesCuda(), 3, num_workers=2))
     with pytest.raises(KeyboardInterrupt):

@@ -14,9 +14,10 @@ import torchvision_shim  # noqa: F401
 from torch.overrides import TorchFunctionMode
 from torchvision.transforms import v2
 
+from fastload import _native
 from fastload._workers import _torch_draws
 from fastload._workers._exchanges import exchanged
-from fastload._workers._generators import drawing
+from fastload._workers._generators import WorkerGenerators
 
 HALVES = torch.full((3, 5), 0.5)
 INTEGERS = torch.full((3, 5), 7)
@@ -28,8 +29,12 @@ def empty() -> torch.Tensor:
 
 @contextlib.contextmanager
 def drawing_from(generator: torch.Generator) -> Iterator[None]:
-    with exchanged(), drawing(lambda: generator):
-        yield
+    with exchanged():
+        before = _native.set_thread_draws(lambda: generator)
+        try:
+            yield
+        finally:
+            _native.set_thread_draws(before)
 
 
 # Each is called with **{} or with generator=; all of them take one.
@@ -226,7 +231,7 @@ def test_functions_that_draw_inside_draw_from_the_program(name: str) -> None:
 
 
 def test_four_threads_and_the_program_draw_from_their_own_generators() -> None:
-    """Threads come and go between their draws; one that is not in drawing() draws from the process."""
+    """Threads come and go between their draws; one that has no generator draws from the process."""
 
     def draw() -> torch.Tensor:
         return torch.cat([torch.rand(1), torch.empty(1).normal_(), torch.dropout(SEQUENCE, 0.4, True).flatten()])
@@ -347,19 +352,17 @@ def test_tensors_of_derived_classes_draw_as_well() -> None:
         assert torch.equal(generator.get_state(), end_state)
 
 
-def test_drawing_may_be_entered_inside_of_itself() -> None:
-    first, second = torch.Generator().manual_seed(5), torch.Generator().manual_seed(6)
+def test_generators_may_be_entered_inside_of_themselves() -> None:
+    first, second = WorkerGenerators(5, 0), WorkerGenerators(6, 0)
     with exchanged():
-        outer, inner = drawing(lambda: first), drawing(lambda: second)
-        with outer, inner, outer:
+        with first.entered(), second.entered(), first.entered():
             drawn = [torch.rand(2)]
-            with inner:
+            with second.entered():
                 drawn.append(torch.rand(2))
-        with outer:
+        with first.entered():
             drawn.append(torch.rand(2))
-    first.manual_seed(5)
-    second.manual_seed(6)
-    expected = [torch.rand(2, generator=each) for each in (first, second, first)]
+    first, second = WorkerGenerators(5, 0), WorkerGenerators(6, 0)
+    expected = [torch.rand(2, generator=each.torch) for each in (first, second, first)]
     assert all(map(torch.equal, drawn, expected))
     before = torch.get_rng_state()
     torch.rand(2)

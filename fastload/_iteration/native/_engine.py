@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
 from fastload import _native
@@ -21,16 +20,16 @@ class EngineSettings:
 
     Attributes:
         num_threads: Number of native threads; 0: the thread that asks for a batch does the work.
-        max_batches: The most batches in flight; as many unused buffers are kept.
+        max_free_buffers: The most unused buffers that are kept.
         max_pixels: Pillow decodes larger images.
-        is_native_jpeg_exact: False: Pillow decodes every file.
+        native_jpeg: False: Pillow decodes every file.
         cache: Cache of decoded images; None: none is kept.
     """
 
     num_threads: int
-    max_batches: int
+    max_free_buffers: int
     max_pixels: int
-    is_native_jpeg_exact: bool
+    native_jpeg: bool
     cache: _native.DecodeCache | None
 
 
@@ -45,16 +44,8 @@ class LoaderEngine:
 
     def __init__(self, settings: EngineSettings) -> None:
         self.settings = settings
-        self.owner_pid = os.getpid()
         self.iterators: LiveObjects[object] = LiveObjects()
-        self.native = _native.Engine(
-            num_threads=settings.num_threads,
-            max_free_buffers=settings.max_batches + 2,  # the consumer has one and frees another
-            max_file_bytes=_config.MAX_FILE_BYTES,
-            max_pixels=settings.max_pixels,
-            native_jpeg=settings.is_native_jpeg_exact,
-            cache=settings.cache,
-        )
+        self.native = _native.Engine(**vars(settings), max_file_bytes=_config.MAX_FILE_BYTES)
         self._end = _native.CallsAtDrop((self.native.close,))
         self._fallback_threads = [FallbackThread(self.native, number) for number in range(settings.num_threads)]
         try:
@@ -63,10 +54,6 @@ class LoaderEngine:
             self.close()  # a kept error would keep this object alive
             raise
         exit_state.watch()
-
-    def can_run(self, settings: EngineSettings) -> bool:
-        """Returns whether new iterations can use this engine: it was made with `settings` and has not ended."""
-        return self.settings == settings and self.native.is_running
 
     def check_open(self) -> None:
         """Raises LoaderClosedError if the engine was closed; for waits for something other than its threads."""

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from fastload import _native
-from fastload._delivery._batch_memory import BatchMemory
+from fastload._delivery._batch_memory import BatchMemory, HostMemory, StagedMemory
 from fastload._delivery._hand_over import Delivery
 from fastload._errors import LoaderClosedError
 from fastload._iteration._fingerprint import fingerprint_of
@@ -23,21 +23,19 @@ from fastload._iteration._setup import LoaderSetup
 from fastload._iteration.native._engine import LoaderEngine
 from fastload._iteration.native._pending_batch import PendingBatch, find_files
 from fastload._iteration.native._repairs import BatchRepairs
-from fastload._iteration.native._report import SampleReport, views_of
+from fastload._iteration.native._report import SampleReport, TransformStep
 from fastload._pillow._failures import exception_of
 from fastload._pillow._pillow import serve
 from fastload._planning._plan import NativePlan
-from fastload._process._exit import exit_state
+from fastload._process._exit import LiveObjects, exit_state
 from fastload._process._interrupts import append_result
 from fastload._quarantine._failure import Account
 from fastload._quarantine._guard import pause_before
 from fastload._quarantine._repair import Unrepairable
+from fastload._workers._init_fn import init_native_workers
 from fastload._workers._native_draws import saved_draws, uniform_rule
 from fastload._workers._random_stream import RandomKey
-from fastload.sources._lowering import LoweredSource
-
-InitWorkers = Callable[[int], "list[torch.Generator] | Callable[[], BaseException]"]
-MakeRepairs = Callable[[LoweredSource, "int | None"], BatchRepairs]
+from fastload._workers._worker_error import WorkerFailure
 
 
 class NativeMaker(BatchMaker):
@@ -47,11 +45,9 @@ class NativeMaker(BatchMaker):
 
     Args:
         engine: Runs the native threads. Knows the maker before any user code runs.
-        make_plan: Returns the plan. Called after `init_workers`.
-        init_workers: Called with the base seed. Returns the workers' generators if torch does not seed them, or a
-            function that makes the error to raise instead of every batch.
-        make_memory: Called with the plan and whether batches are page-locked; returns the memory of batches.
-        make_repairs: Called with the data set and the directory of relative paths; None: a bad sample raises.
+        make_plan: Returns the plan. Called after worker_init_fn.
+        count: Adds to the loader's counters.
+        staged: Receives the memory of batches that go to a device.
     """
 
     way = "native"
@@ -61,16 +57,13 @@ class NativeMaker(BatchMaker):
         self,
         setup: LoaderSetup,
         engine: LoaderEngine,
-        *,
         make_plan: Callable[[], NativePlan],
-        init_workers: InitWorkers | None,
-        make_memory: Callable[[NativePlan, bool], BatchMemory],
-        make_repairs: MakeRepairs | None,
+        count: Callable[[dict[str, Any]], None],
+        staged: LiveObjects[StagedMemory],
     ) -> None:
         engine.iterators.add(self)
-        self._setup, self._engine = setup, engine
-        self._make_plan, self._init_workers, self._make_memory = make_plan, init_workers, make_memory
-        self._make_repairs = make_repairs
+        self._setup, self._engine, self._make_plan = setup, engine, make_plan
+        self._count, self._staged = count, staged
         self._num_workers, self._prefetch = setup.num_workers, setup.delivery.prefetch
         self._is_ordered = False  # whether samples draw from torch's generators, one after another
         # The batch that is taken next, until it is released; or another answer of the engine.
@@ -85,20 +78,37 @@ class NativeMaker(BatchMaker):
     def start(self, values: TorchValues) -> None:
         setup = self._setup
         self._base_seed, self._timeout_seconds = values.base_seed, values.timeout_seconds
-        found = None if self._init_workers is None else self._init_workers(values.base_seed)
-        self._new_init_error = found if callable(found) else None
-        self._generators = None if callable(found) else found
+        found = init_native_workers(setup.code, setup.num_workers, values.base_seed)
+        self._init_failure = found if isinstance(found, WorkerFailure) else None
+        self._generators = [] if isinstance(found, WorkerFailure) else found
         plan = self._plan = self._make_plan()
+        del self._make_plan  # it refers to the loader
         self._is_ordered, self.takes_numbers = plan.has_ordered_draws, not plan.has_ordered_draws
         self._is_random = any(view.is_random for view in plan.views)
-        self._memory = self._make_memory(plan, values.pins)
-        del self._make_plan, self._make_memory, self._init_workers  # they refer to the loader
+        self._memory = self._new_memory(plan, is_pinned=values.pins)
         self.fingerprint = functools.cache(functools.partial(fingerprint_of, plan, setup.index_sampler, setup.errors))
         # A worker process would begin in the current directory and stay there.
         self._directory = _native.WorkingDirectory() if self._num_workers > 0 else None
         directory = None if self._directory is None else self._directory.fileno()
-        self._repairs = None if self._make_repairs is None else self._make_repairs(plan.source, directory)
+        self._repairs: BatchRepairs | None = None
+        if setup.quarantine is not None:
+            self._repairs = BatchRepairs(setup.quarantine, setup.candidates, plan.source, directory)
         self._iteration: _native.Iteration | None = None
+
+    def _new_memory(self, plan: NativePlan, *, is_pinned: bool) -> BatchMemory:
+        delivery = self._setup.delivery
+        if delivery.device is None:
+            return HostMemory(self._engine.native, plan.forms, delivery.pinned if is_pinned else None)
+        memory = StagedMemory(
+            delivery.device,
+            plan.forms,
+            # One more for the batch that is being handed over, and one for the copy of the batch before it.
+            num_slots=self._setup.max_batches + 2,
+            count=self._count,
+            check_open=self._engine.check_open,
+        )
+        self._staged.add(memory)
+        return memory
 
     def begin_epoch(self, start: EpochStart) -> None:
         self._arrived, self._owners, self._last = [], [], None
@@ -134,7 +144,7 @@ class NativeMaker(BatchMaker):
             return list(map(saved_draws, resumed.draws))
         seeds = [(self._base_seed + worker) % 2**64 for worker in range(max(1, self._num_workers))]
         draws = [_native.TorchDraws(seed, uniform_rule()) for seed in seeds]
-        for worker, generator in zip(draws, self._generators or (), strict=False):
+        for worker, generator in zip(draws, self._generators, strict=False):
             worker.load(generator.get_state().numpy())
         return draws
 
@@ -164,12 +174,12 @@ class NativeMaker(BatchMaker):
     # ---- batches are asked for -------------------------------------------------------------------------------------
 
     def has_room(self, *, may_wait: bool = False) -> bool:
-        if self._new_init_error is not None:
+        if self._init_failure is not None:
             return False
         if self._num_workers == 0:
             is_free = self.in_flight == 0
         else:
-            is_free = self._opened.batches_in_flight < self._engine.settings.max_batches
+            is_free = self._opened.batches_in_flight < self._setup.max_batches
         if is_free and may_wait and self.in_flight == 0:
             self._redo_after_failed()  # if an interrupt left it undone
             self._memory.wait_for_room()
@@ -212,8 +222,8 @@ class NativeMaker(BatchMaker):
     # ---- batches are taken -----------------------------------------------------------------------------------------
 
     def take(self) -> MadeBatch | None:
-        if self._new_init_error is not None:
-            raise self._new_init_error()
+        if self._init_failure is not None:
+            raise self._init_failure.new_error()
         if not self._arrived:
             self._redo_after_failed()  # if an interrupt left it undone
         self._wait()
@@ -438,7 +448,8 @@ class _NativeBatch(MadeBatch):
         if self._indices is None:
             return []
         reports = zip(self._indices.tolist(), self._native.reports(), strict=True)
-        return [
-            SampleReport(index, os.fsdecode(path), source, size, views_of(views), self._replaced.get(position))
-            for position, (index, (path, source, size, views)) in enumerate(reports)
-        ]
+        made = []
+        for position, (index, (path, source, size, views)) in enumerate(reports):
+            steps = tuple(tuple(map(TransformStep, view)) for view in views)
+            made.append(SampleReport(index, os.fsdecode(path), source, size, steps, self._replaced.get(position)))
+        return made

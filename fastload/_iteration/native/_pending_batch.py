@@ -42,11 +42,7 @@ class PendingBatch:
     def submission(
         self,
     ) -> tuple[NDArray[np.int64], list[tuple[int, int]], PendingBatch, _native.BatchCopy | None, Numbers | None]:
-        """Returns the engine's arguments.
-
-        These are the files, the address and size of each part of the memory, its owner, the copy to a device, and the
-        numbers of the draws.
-        """
+        """Returns the engine's arguments: files, address and size of each part, owner, copy, numbers of the draws."""
         numbers = self.numbers
         if numbers is not None and self.repair is not None:
             numbers = numbers[self.repair.positions]  # of the loaded samples

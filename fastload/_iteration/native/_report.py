@@ -130,8 +130,3 @@ class SampleReport:
     def steps(self) -> tuple[TransformStep, ...]:
         """The steps of the first view."""
         return self.views[0]
-
-
-def views_of(views: list[list[tuple[Any, ...]]]) -> tuple[tuple[TransformStep, ...], ...]:
-    """Returns SampleReport.views from the native report."""
-    return tuple(tuple(map(TransformStep, view)) for view in views)

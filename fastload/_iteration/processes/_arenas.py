@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from multiprocessing import reduction
 from typing import Any, NamedTuple
 
@@ -29,80 +30,68 @@ def _close_descriptors() -> None:
 os.register_at_fork(after_in_child=_close_descriptors)
 
 
-class SharedArena:
-    """An arena that a process may be given, forked or spawned.
+def new_arena(*, is_forked: bool) -> _native.Arena | None:
+    """Returns an arena for a process that is forked, or spawned.
 
-    Attributes:
-        arena: The arena; None: there is no memory to map, and batches go through the connection.
+    None means that there is no memory to map, and batches go through the connection.
+    """
+    return _noted(lambda: _native.Arena(is_forked=is_forked))
+
+
+def shortage_of(arena: _native.Arena | None) -> str | None:
+    """Returns why batches may go through the connection, as a clause; None: it needs no mention."""
+    if arena is None:
+        return "the system gives them no memory to share with this process"
+    if not arena.is_limited:
+        return None
+    free = os.statvfs("/dev/shm")
+    return f"memfd_create is refused here, and /dev/shm has {free.f_bavail * free.f_frsize >> 20} MiB for all of them"
+
+
+def _noted(make: Callable[[], _native.Arena]) -> _native.Arena | None:
+    try:
+        arena = make()
+    except OSError:
+        return None
+    _arenas.add(arena)
+    return arena
+
+
+def _reduced(arena: _native.Arena) -> tuple[Any, ...]:
+    assert arena.descriptor is not None, "forked processes inherit the memory"
+    duplicate = reduction.DupFd(arena.descriptor)
+    return _from_duplicate, (duplicate, arena.num_slots, arena.slot_bytes, arena.is_limited)
+
+
+def _from_duplicate(duplicate: Any, *arguments: Any) -> _native.Arena | None:
+    descriptor = duplicate.detach()
+    try:
+        return _noted(lambda: _native.Arena.from_descriptor(descriptor, *arguments))
+    finally:
+        os.close(descriptor)
+
+
+reduction.register(_native.Arena, _reduced)
+
+
+class Span(NamedTuple):
+    """A part of a batch: `nbytes` from byte `offset` on of a slot in the arena; None: of the message's data.
+
+    `is_of_one`: see Part.
     """
 
-    def __init__(self, *, is_forked: bool) -> None:
-        self.arena: _native.Arena | None = None
-        try:
-            self.arena = _native.Arena(is_forked=is_forked)
-        except OSError:
-            return
-        _arenas.add(self.arena)
-
-    @property
-    def shortage(self) -> str | None:
-        """The reason why batches may go through the connection, as a clause; None: it needs no mention."""
-        if self.arena is None:
-            return "the system gives them no memory to share with this process"
-        if not self.arena.is_limited:
-            return None
-        free = os.statvfs("/dev/shm")
-        return (
-            f"memfd_create is refused here, and /dev/shm has {free.f_bavail * free.f_frsize >> 20} MiB for all of them"
-        )
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        arena = self.arena
-        if arena is None or arena.descriptor is None:
-            return _from_descriptor, (None, 0, 0, False)
-        duplicate = reduction.DupFd(arena.descriptor)
-        return _from_descriptor, (duplicate, arena.num_slots, arena.slot_bytes, arena.is_limited)
-
-    def close_descriptor(self) -> None:
-        if self.arena is not None:
-            self.arena.close_descriptor()
-
-    def release(self) -> None:
-        """Frees the memory of a worker that is dead."""
-        if self.arena is not None:
-            self.arena.release()
-
-
-def _from_descriptor(duplicate: Any, num_slots: int, slot_bytes: int, is_limited: bool) -> SharedArena:
-    made = SharedArena.__new__(SharedArena)
-    made.arena = None
-    if duplicate is not None:
-        descriptor = duplicate.detach()
-        try:
-            made.arena = _native.Arena.from_descriptor(descriptor, num_slots, slot_bytes, is_limited)
-            _arenas.add(made.arena)
-        except OSError:
-            pass
-        finally:
-            os.close(descriptor)
-    return made
-
-
-class SlotSpan(NamedTuple):
-    """A part of a batch in an arena: `nbytes` from byte `offset` of its slot on. `is_of_one`: see Part."""
-
-    slot: int
+    slot: int | None
     offset: int
     nbytes: int
-    is_of_one: bool
+    is_of_one: bool = False
 
 
 class SlotMemory(WorkerMemory):
     """The memory of a worker's batches: the slot of the batch, and `memory` for what lies in no slot."""
 
-    def __init__(self, arena: SharedArena, memory: CollateMemory) -> None:
+    def __init__(self, arena: _native.Arena | None, memory: CollateMemory) -> None:
         super().__init__(memory)
-        self._slots = None if arena.arena is None else _native.ArenaSlots(arena.arena)
+        self._slots = None if arena is None else _native.ArenaSlots(arena)
         self._slot_of: dict[int, int] = {}  # by the key of the answer that lies in it
 
     def set_free(self, keys: list[int]) -> None:
@@ -125,12 +114,12 @@ class SlotMemory(WorkerMemory):
         in_slot = None if self._slots is None or size < _MIN_BYTES else self._slots.allocate(size)
         return super().buffer(size) if in_slot is None else in_slot
 
-    def placed(self, part: Part) -> SlotSpan | None:
+    def placed(self, part: Part) -> Span | None:
         """Returns where memory that is sent lies; None: it goes with the message."""
         if self._slots is None or part.nbytes < _MIN_BYTES:
             return None
         place = self._slots.find(part.address, part.nbytes) or self._slots.append(part.address, part.nbytes)
-        return None if place is None else SlotSpan(*place, part.nbytes, part.is_of_one)
+        return None if place is None else Span(*place, part.nbytes, part.is_of_one)
 
     def release(self) -> None:
         """Frees the memory at the worker's end."""
@@ -139,9 +128,9 @@ class SlotMemory(WorkerMemory):
 
 
 def storage_of(
-    part: SlotSpan, number: int, arena: SharedArena, memory: CollateMemory, pinning: Pinning | None
+    part: Span, number: int, arena: _native.Arena | None, memory: CollateMemory, pinning: Pinning | None
 ) -> torch.UntypedStorage:
-    """Returns part `number` of a batch in memory of its own.
+    """Returns part `number` of a batch, which lies in a slot, in memory of its own.
 
     If the batch is pinned, a span of one tensor comes into page-locked memory, so that pin_memory() copies nothing.
     torch gives tensors that share memory a copy each.
@@ -150,8 +139,9 @@ def storage_of(
         storage = pinning.memory.empty(part.nbytes, dtype=torch.uint8).untyped_storage()
     else:
         storage = memory.storage(number, part.nbytes)
-    assert arena.arena is not None, "a part lies in it"
-    arena.arena.copy_out(part.slot, part.offset, storage.data_ptr(), part.nbytes)
+    assert arena is not None, "a part lies in it"
+    assert part.slot is not None
+    arena.copy_out(part.slot, part.offset, storage.data_ptr(), part.nbytes)
     return storage
 
 

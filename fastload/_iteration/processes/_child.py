@@ -25,8 +25,8 @@ from fastload._decode_cache._worker_cache import WorkerCache
 from fastload._images._opener import decode_natively
 from fastload._iteration._maker import Request
 from fastload._iteration._saved_worker import SavedWorker
-from fastload._iteration.processes._arenas import SharedArena, SlotMemory
-from fastload._iteration.processes._connections import EndFlag, WorkerEnd
+from fastload._iteration.processes._arenas import SlotMemory
+from fastload._iteration.processes._connections import EndFlag, keep_only
 from fastload._iteration.processes._messages import (
     Answer,
     Begun,
@@ -36,7 +36,7 @@ from fastload._iteration.processes._messages import (
     packed_batch,
     packed_failure,
 )
-from fastload._iteration.processes._snapshots import SnapshotMessage, parts_of_error
+from fastload._iteration.processes._snapshots import SnapshotMessage
 from fastload._iteration.python._counters import WorkerCounters
 from fastload._iteration.python._task import Task
 from fastload._iteration.python._worker import Worker, WorkerPlan
@@ -45,11 +45,9 @@ from fastload._process import _config, _worker_process
 from fastload._workers._collate_memory import CollateMemory
 from fastload._workers._generators import WorkerGenerators
 from fastload._workers._places import HeldGenerators
-from fastload._workers._random_stream import RandomStream
 from fastload._workers._seeding import seed_numpy_of_process
 from fastload._workers._torch_globals import set_worker_globals
-from fastload._workers._user_code import NAMES, UserCode
-from fastload._workers._worker_error import WorkerFailure
+from fastload._workers._user_code import UserCode
 
 # How often a worker without work looks whether its parent still lives.
 _WATCH_SECONDS = 2.0
@@ -110,29 +108,13 @@ class ProcessWorker(Worker):
     """A worker in the main thread of its process, which is all its own; see Worker."""
 
     _where = "in DataLoader worker process"
-
-    def __init__(
-        self,
-        plan: WorkerPlan,
-        number: int,
-        code: UserCode,
-        held: HeldGenerators,
-        memory: SlotMemory,
-        should_stop: Callable[[], bool],
-    ) -> None:
-        super().__init__(plan, number, code, held, should_stop, memory)
-        worker._worker_info = self.globals.info
-        set_worker_globals(self.globals)
-
-    def _new_generators(self, base_seed: int, number: int) -> WorkerGenerators:
-        return ProcessGenerators(base_seed, number)
+    _new_generators = ProcessGenerators
 
     def _enter(self, until_end: contextlib.ExitStack) -> None:
+        worker._worker_info = self.globals.info
+        set_worker_globals(self.globals)
         if self._plan.fetch.native_images:
             decode_natively(self._images)  # in all threads that the user's code may have
-
-    def _make_stream(self) -> RandomStream:
-        return super()._make_stream() if self._plan.fetch.rng == "sample" else RandomStream(None)
 
     def _goes_on_after(self, error: BaseException) -> bool:
         return isinstance(error, Exception)
@@ -141,21 +123,11 @@ class ProcessWorker(Worker):
         return self._is_group_ending()
 
 
-class _AnswerTask(Task):
-    """A request in its worker. It keeps the failure itself, which is sent in parts."""
-
-    failure: WorkerFailure | None = None
-
-    def fail(self, failure: WorkerFailure, **more: Any) -> None:
-        self.failure = failure
-        self.finish(**more)
-
-
 def run_worker(
     plan: ChildPlan,
     number: int,
-    end: WorkerEnd,
-    arena: SharedArena,
+    socket: _native.MessageSocket,
+    arena: _native.Arena | None,
     is_ending: EndFlag,
     blocked: Iterable[int],
 ) -> None:
@@ -172,8 +144,8 @@ def run_worker(
     _keep_freed_memory()
     _go_before_the_parent()
     _worker_process.become_worker()
-    end.keep_only()
-    process = _Process(plan, number, end.socket, arena, is_ending.byte)
+    keep_only(socket)
+    process = _Process(plan, number, socket, arena, is_ending.byte)
     try:
         process.run()
     except BaseException as error:
@@ -211,7 +183,7 @@ def _go_before_the_parent() -> None:
 
 class _Process:
     def __init__(
-        self, plan: ChildPlan, number: int, socket: _native.MessageSocket, arena: SharedArena, is_ending: Any
+        self, plan: ChildPlan, number: int, socket: _native.MessageSocket, arena: _native.Arena | None, is_ending: Any
     ) -> None:
         self._plan, self._number, self._socket, self._is_ending = plan, number, socket, is_ending
         self._memory = SlotMemory(arena, CollateMemory(plan.workers.max_batches))
@@ -226,9 +198,9 @@ class _Process:
         cache = self._cache = plan.make_cache()
         fetch = replace(plan.workers.fetch, counters=self._counters, open_cache=cache.open)
         code = plan.code.of_worker(open_cache=cache.open)
-        held = plan.held or HeldGenerators(code.roots, NAMES)
+        held = plan.held or HeldGenerators(code)
         workers = replace(plan.workers, fetch=fetch)
-        of_process = ProcessWorker(workers, self._number, code, held, self._memory, self._should_stop)
+        of_process = ProcessWorker(workers, self._number, code, held, self._should_stop, self._memory)
         with contextlib.ExitStack() as until_end:
             of_process.prepare(until_end)
             for message in self._messages():
@@ -274,15 +246,14 @@ class _Process:
         return bool(self._is_ending[0])
 
     def _answer_start(self, start: WorkerStart) -> None:
-        snapshot, error, is_stateful = start.report()
-        parts = None if error is None else parts_of_error(error)
-        self._send(Begun(start.epoch, self._changed(snapshot), parts, is_stateful, self._report()))
+        snapshot = self._changed(start.snapshot)
+        self._send(Begun(start.epoch, snapshot, start.error, start.is_stateful, self._report()))
 
     def _answer(
         self, of_process: ProcessWorker, key: int, request: Request, is_asked: bool, epoch: int, copied: list[int]
     ) -> None:
         self._memory.set_free(copied)
-        task = _AnswerTask(request, is_asked=is_asked, epoch=epoch, worker_id=self._number)
+        task = Task(request, is_asked=is_asked, epoch=epoch, worker_id=self._number)
         of_process.make(task)
         if not task.is_done:  # abandoned
             return

@@ -20,33 +20,28 @@ _sockets: LiveObjects[_native.MessageSocket] = LiveObjects()
 _given: LiveObjects[_native.MessageSocket] = LiveObjects()
 
 
-class WorkerEnd:
-    """The worker's end of a connection, which a process may be given, forked or spawned."""
-
-    def __init__(self, socket: _native.MessageSocket) -> None:
-        self.socket = socket
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _from_duplicate, (reduction.DupFd(self.socket.descriptor),)
-
-    def keep_only(self) -> None:
-        """Makes it the end of this process, a worker, and closes the other workers' ends if it was forked."""
-        _sockets.add(self.socket)
-        for other in _given.all():
-            if other is not self.socket:
-                other.close()
-
-
-def _from_duplicate(duplicate: Any) -> WorkerEnd:
-    return WorkerEnd(_native.MessageSocket(duplicate.detach()))
-
-
-def new_connection() -> tuple[_native.MessageSocket, WorkerEnd]:
+def new_connection() -> tuple[_native.MessageSocket, _native.MessageSocket]:
     """Returns the loader's end and the worker's end. Raises OSError."""
     ours, theirs = _native.new_sockets()
     _given.add(theirs)
     _sockets.add(ours)
-    return ours, WorkerEnd(theirs)
+    return ours, theirs
+
+
+def keep_only(socket: _native.MessageSocket) -> None:
+    """Makes it the end of this process, a worker, and closes the other workers' ends if it was forked."""
+    _sockets.add(socket)
+    for other in _given.all():
+        if other is not socket:
+            other.close()
+
+
+def _from_duplicate(duplicate: Any) -> _native.MessageSocket:
+    return _native.MessageSocket(duplicate.detach())
+
+
+# Spawned processes are given their ends.
+reduction.register(_native.MessageSocket, lambda socket: (_from_duplicate, (reduction.DupFd(socket.descriptor),)))
 
 
 def _close_sockets() -> None:

@@ -20,11 +20,9 @@ from fastload._iteration.python._maker import WorkerMaker
 from fastload._iteration.python._task import Task
 from fastload._iteration.python._worker_group import WorkerGroup
 from fastload._pillow._decode_image import OpenCache
-from fastload._planning._worker_form import FormMemory
 from fastload._process._forked_cuda import FORKED_CUDA
 from fastload._workers._data_pipes import with_graph
 from fastload._workers._places import HeldGenerators
-from fastload._workers._user_code import NAMES
 
 _REFUSED = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EPERM})
 
@@ -32,8 +30,15 @@ _REFUSED = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EPERM})
 class ProcessMaker(WorkerMaker):
     """Makes batches with the user's dataset and collate_fn in processes, as torch's DataLoader does.
 
-    `context` is the loader's multiprocessing_context, or None. `make_cache` opens a process's cache of decoded images,
-    and can be pickled.
+    With `open_cache` it makes them in threads if no process can be started, or if the first batch shows that processes
+    cannot make them. Threads begin with the same base seed and the same requests, so batches and states are as if they
+    had begun. That holds only before a batch is taken: the sampler is not asked again, and the program has seen no
+    batch.
+
+    Args:
+        context: The loader's multiprocessing_context, or None.
+        make_cache: Opens a process's cache of decoded images; can be pickled.
+        open_cache: Opens the cache of decoded images for threads; None: processes make all batches.
     """
 
     def __init__(
@@ -43,47 +48,13 @@ class ProcessMaker(WorkerMaker):
         record: LoaderWorkers,
         context: Any,
         make_cache: Callable[[], WorkerCache],
+        open_cache: OpenCache | None,
     ) -> None:
         super().__init__(setup, fetch, record)
         self._context, self._make_cache = context_of(context), make_cache
-
-    def _new_group(self, values: TorchValues) -> WorkerGroup:
-        setup, code = self._setup, with_graph(self._setup.code, values.graph_seed)
-        is_forked = self._context.get_start_method() == "fork"
-        child = ChildPlan(
-            code=code,
-            held=HeldGenerators(code.roots, NAMES) if is_forked else None,
-            workers=self._worker_plan(values),
-            make_cache=self._make_cache,
-            parent_pid=os.getpid() if is_forked else None,
-        )
-        pinning = setup.delivery.pinning(values.pins, values.pin_device)
-        return ProcessGroup(child, context=self._context, record=self._record, pinning=pinning)
-
-
-class AutoMaker(ProcessMaker):
-    """Makes batches in processes, and begins again in threads if the first batch shows that processes cannot make them.
-
-    Threads begin with the same base seed and the same requests, so batches and states are as if they had begun. That
-    holds only before a batch is taken: the sampler is not asked again, and the program has seen no batch.
-
-    `open_cache` opens the cache of decoded images for threads, and `forms` is told of them.
-    """
-
-    def __init__(
-        self,
-        setup: LoaderSetup,
-        fetch: FetchPlan,
-        record: LoaderWorkers,
-        context: Any,
-        make_cache: Callable[[], WorkerCache],
-        open_cache: OpenCache,
-        forms: FormMemory,
-    ) -> None:
-        super().__init__(setup, fetch, record, context, make_cache)
-        self._open_cache, self._forms = open_cache, forms
+        self._open_cache = open_cache
         self._is_of_processes = True
-        self._may_move = True  # nothing has come from the workers, and they are processes
+        self._may_move = open_cache is not None  # and nothing has come from the workers, which are processes
         self._moved: list[Request] | None = None  # requests that threads get; not None until they have them
         self._begun: EpochStart | None = None
 
@@ -92,19 +63,31 @@ class AutoMaker(ProcessMaker):
         try:
             super().start(values)
         except OSError as error:
-            if error.errno not in _REFUSED:
+            if self._open_cache is None or error.errno not in _REFUSED:
                 raise
-            self._start_threads()
-            self._forms.no_process(f"the system starts no process ({error.strerror})")
+            self._start_threads(self._open_cache)
+            self._record.forms.no_process(f"the system starts no process ({error.strerror})")
         self._shown = list(self.threads)  # torch's iterators have this list
         self.threads = self._shown
 
     def _new_group(self, values: TorchValues) -> WorkerGroup:
-        return super()._new_group(values) if self._is_of_processes else WorkerMaker._new_group(self, values)
+        if not self._is_of_processes:
+            return super()._new_group(values)
+        setup, code = self._setup, with_graph(self._setup.code, values.graph_seed)
+        is_forked = self._context.get_start_method() == "fork"
+        child = ChildPlan(
+            code=code,
+            held=HeldGenerators(code) if is_forked else None,
+            workers=self._worker_plan(values),
+            make_cache=self._make_cache,
+            parent_pid=os.getpid() if is_forked else None,
+        )
+        pinning = setup.delivery.pinning(values.pins, values.pin_device)
+        return ProcessGroup(child, context=self._context, record=self._record, pinning=pinning)
 
-    def _start_threads(self) -> None:
+    def _start_threads(self, open_cache: OpenCache) -> None:
         self._is_of_processes = self._may_move = False
-        cache, setup = self._open_cache(), self._setup
+        cache, setup = open_cache(), self._setup
         self._setup = replace(setup, code=setup.code.of_worker(open_cache=lambda: cache))
         self._fetch = replace(self._fetch, open_cache=lambda: cache)
         super().start(self._values)
@@ -139,15 +122,16 @@ class AutoMaker(ProcessMaker):
         if self._moved is None:
             return
         assert self._begun is not None, "batches were requested"
+        assert self._open_cache is not None, "else it may not move"
         self._group.close()
-        self._start_threads()
+        self._start_threads(self._open_cache)
         super().begin_epoch(self._begun)
         for request in self._moved:
             self.submit(request, [request])
         self._shown[:] = self.threads
         self.threads = self._shown
         self._moved = None
-        self._forms.give_up()
+        self._record.forms.give_up()
 
 
 def _is_of_forked_cuda(task: Task | None) -> bool:

@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fastload import _native
 from fastload._decode_cache._worker_cache import CacheReport
 from fastload._delivery._hand_over import Pinning
-from fastload._iteration.processes._arenas import SharedArena, SlotMemory, SlotSpan, storage_of, storage_of_bytes
+from fastload._errors import StateError
+from fastload._iteration.processes._arenas import SlotMemory, Span, storage_of, storage_of_bytes
 from fastload._iteration.processes._packing import Packed, Part, bytes_of, pack, unpack
-from fastload._iteration.processes._snapshots import SnapshotMessage, StateErrorParts
+from fastload._iteration.processes._snapshots import SnapshotMessage
 from fastload._process._forked_cuda import is_of_forked_cuda
 from fastload._quarantine._failure import Account
 from fastload._workers._collate_memory import CollateMemory
@@ -26,20 +28,20 @@ class Payload(NamedTuple):
         is_error: Whether it is an error.
         data: The pickle, and the parts that are sent with it.
         begins: The position of each part's first byte in its storage.
-        parts: Each part's place: a slice of the data, or a span of the worker's arena.
+        parts: Where each part lies.
         is_of_forked_cuda: Whether the error is torch's about CUDA in a forked process.
     """
 
     is_error: bool
-    data: bytearray | SlotSpan
+    data: bytearray | Span
     begins: list[int]
-    parts: list[slice | SlotSpan]
+    parts: list[Span]
     is_of_forked_cuda: bool = False
 
     @property
     def is_in_slot(self) -> bool:
         """Whether a part of it lies in the worker's arena."""
-        return any(isinstance(part, SlotSpan) for part in (self.data, *self.parts))
+        return isinstance(self.data, Span) or any(part.slot is not None for part in self.parts)
 
 
 class WorkerReport(NamedTuple):
@@ -62,7 +64,7 @@ class Begun(NamedTuple):
 
     epoch: int
     snapshot: SnapshotMessage | None
-    error: StateErrorParts | None
+    error: StateError | None
     is_stateful: bool
     report: WorkerReport
 
@@ -112,12 +114,12 @@ def packed_batch(batch: Any, where: str, memory: SlotMemory) -> Payload:
     return _with_data_in_slot(_payload(packed, memory.placed, is_error=False), memory)
 
 
-def _payload(packed: Packed, place: Callable[[Part], SlotSpan | None], *, is_error: bool) -> Payload:
+def _payload(packed: Packed, place: Callable[[Part], Span | None], *, is_error: bool) -> Payload:
     """Returns a payload with its data in the message. `place` brings a part into the arena, or returns None."""
-    data, parts = bytearray(packed.data), list[slice | SlotSpan]()
+    data, parts = bytearray(packed.data), list[Span]()
     for part in packed.parts:
         span = place(part)
-        parts.append(slice(len(data), len(data) + part.nbytes) if span is None else span)
+        parts.append(Span(None, len(data), part.nbytes) if span is None else span)
         if span is None:
             data += ctypes.string_at(part.address, part.nbytes)
     return Payload(is_error, data, packed.begins, parts)
@@ -164,18 +166,18 @@ def _tried(parts: list[Any]) -> Payload | None:
     return _payload(packed, lambda part: None, is_error=True)
 
 
-def opened(payload: Payload, arena: SharedArena, memory: CollateMemory, pinning: Pinning | None) -> Any:
+def opened(payload: Payload, arena: _native.Arena | None, memory: CollateMemory, pinning: Pinning | None) -> Any:
     """Returns the batch of a payload, copied out of its worker's arena. Raises the error that came instead.
 
     The copies lie in `memory`, or for `pinning` in page-locked memory.
     """
     data: Any = payload.data
-    if isinstance(data, SlotSpan):
+    if isinstance(data, Span):
         data = bytes_of(storage_of(data, len(payload.parts), arena, memory, None))
     storages = [
-        storage_of(part, number, arena, memory, pinning)
-        if isinstance(part, SlotSpan)
-        else storage_of_bytes(memoryview(data)[part])
+        storage_of_bytes(memoryview(data)[part.offset : part.offset + part.nbytes])
+        if part.slot is None
+        else storage_of(part, number, arena, memory, pinning)
         for number, part in enumerate(payload.parts)
     ]
     value = unpack(data, payload.begins, storages)

@@ -22,11 +22,11 @@ from fastload import _native
 from fastload._delivery._hand_over import Pinning
 from fastload._images._opener import exchanged_in_workers
 from fastload._iteration._maker import Request
-from fastload._iteration.processes._arenas import SharedArena
+from fastload._iteration.processes._arenas import new_arena, shortage_of
 from fastload._iteration.processes._child import ChildPlan, run_worker
-from fastload._iteration.processes._connections import WorkerEnd, new_connection, new_flag
+from fastload._iteration.processes._connections import new_connection, new_flag
 from fastload._iteration.processes._messages import Answer, Begun, Ended, Lost, Payload, WorkerReport, opened
-from fastload._iteration.processes._snapshots import SnapshotMessage, error_of_parts
+from fastload._iteration.processes._snapshots import SnapshotMessage
 from fastload._iteration.processes._worker_processes import WorkerProcesses, wait_for
 from fastload._iteration.python._loader_workers import LoaderWorkers
 from fastload._iteration.python._task import Task
@@ -60,15 +60,15 @@ class ProcessGroup(WorkerGroup):
         self._is_forked = context.get_start_method() == "fork"
         self._flag = new_flag(is_forked=self._is_forked)
         self._sockets: list[_native.MessageSocket] = []
-        self._theirs: list[WorkerEnd] = []  # the workers' ends of the connections, until the workers have them
-        self._arenas: list[SharedArena] = []
+        self._theirs: list[_native.MessageSocket] = []  # the workers' ends, until the workers have them
+        self._arenas: list[_native.Arena | None] = []
         self._processes = WorkerProcesses()
         self.threads: list[Any] = []
         self._held = _handled_signals()
         self._blocked_at_start = set(self._held) - signal.pthread_sigmask(signal.SIG_BLOCK, ())
         for number in range(num_workers):
             self._add_worker(number)
-        if not self._is_forked and (shortage := self._arenas[0].shortage) is not None:
+        if not self._is_forked and (shortage := shortage_of(self._arenas[0])) is not None:
             warnings.warn(
                 "large batches of worker processes may be sent through sockets, which is slow, because "
                 f"{shortage}. Workers that are forked (multiprocessing_context='fork') do without",
@@ -91,7 +91,7 @@ class ProcessGroup(WorkerGroup):
 
     def _add_worker(self, number: int) -> None:
         socket, theirs = new_connection()
-        arena = SharedArena(is_forked=self._is_forked)
+        arena = new_arena(is_forked=self._is_forked)
         arguments = self._plan, number, theirs, arena, self._flag, self._blocked_at_start
         self.threads.append(self._context.Process(target=run_worker, args=arguments, daemon=True))
         self._sockets.append(socket)
@@ -110,8 +110,8 @@ class ProcessGroup(WorkerGroup):
         finally:
             self._flag.close_descriptor()
             for end in self._theirs:
-                end.socket.close()
-            for arena in self._arenas:
+                end.close()
+            for arena in filter(None, self._arenas):
                 arena.close_descriptor()
 
     def _start_all(self) -> None:
@@ -160,7 +160,7 @@ class ProcessGroup(WorkerGroup):
     def _send(self, task: Task) -> None:
         assert isinstance(task, ProcessTask)
         if (problem := self._lost.get(task.worker_id)) is not None:
-            task.finish(error=RuntimeError(problem))
+            task.finish(failure=WorkerFailure(RuntimeError(problem), None))
             return
         if task.key is None:
             task.key = next(self._numbers)
@@ -222,9 +222,8 @@ class ProcessGroup(WorkerGroup):
             snapshot = self._snapshots[number] = snapshot.completed(self._snapshots[number])
         if isinstance(message, Begun):
             if (reference := self._not_begun.get((number, message.epoch))) is not None:
-                error = None if message.error is None else error_of_parts(message.error)
                 if (start := reference()) is not None:
-                    start.finish(snapshot, error, is_stateful=message.is_stateful)  # type: ignore[arg-type]
+                    start.finish(snapshot, message.error, is_stateful=message.is_stateful)  # type: ignore[arg-type]
                 self._not_begun.pop((number, message.epoch), None)
         elif (task := self._tasks.get(message.key)) is not None:
             if message.payload is not None and message.payload.is_in_slot:
@@ -251,15 +250,15 @@ class ProcessGroup(WorkerGroup):
         item = asked[0].request.item if asked else None
         self._lost[number] = self._processes.loss_of(process, self._last_words.get(number), item)
         for task in asked:
-            task.finish(error=RuntimeError(self._lost[number]))
+            task.finish(failure=WorkerFailure(RuntimeError(self._lost[number]), None))
             self._tasks = {key: each for key, each in self._tasks.items() if each is not task}
 
     def wait(self, timeout_seconds: float) -> Task:
         task = super().wait(timeout_seconds)
         for number in tuple(self._lost):
-            answers = self._answers[number]
-            if not (answers.unread or answers.is_released):
-                self._arenas[number].release()
+            answers, arena = self._answers[number], self._arenas[number]
+            if arena is not None and not (answers.unread or answers.is_released):
+                arena.release()
                 answers.is_released = True
         return task
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -17,12 +16,9 @@ from fastload._resume._user_state import UserState
 # The version in random.getstate(), and the name in NumPy's state.
 _PYTHON_VERSION = 3
 _NUMPY_NAME = "MT19937"
-# Field, problem and next step of a StateError, and its cause.
-StateErrorParts = tuple[str, str, str | None, BaseException | None]
 
 
-@dataclass(frozen=True)
-class SnapshotMessage:
+class SnapshotMessage(NamedTuple):
     """A worker's position, as its process sends it. A field is None if it is the same as in the message before.
 
     Attributes:
@@ -43,16 +39,13 @@ class SnapshotMessage:
         """Returns the message without the fields that are the same as in `before`."""
         if before is None:
             return self
-        pairs = {name: (value, getattr(before, name)) for name, value in vars(self).items()}
-        return SnapshotMessage(**{name: None if new == old else new for name, (new, old) in pairs.items()})
+        return SnapshotMessage._make(None if new == old else new for new, old in zip(self, before, strict=True))
 
     def completed(self, before: SnapshotMessage | None) -> SnapshotMessage:
         """Returns the message with the fields of `before` where it has none. May be repeated."""
         if before is None:
             return self
-        return SnapshotMessage(
-            **{name: getattr(before, name) if value is None else value for name, value in vars(self).items()}
-        )
+        return SnapshotMessage._make(old if new is None else new for new, old in zip(self, before, strict=True))
 
     @classmethod
     def of(cls, snapshot: SavedWorker) -> SnapshotMessage:
@@ -64,62 +57,33 @@ class SnapshotMessage:
             generators.torch.numpy().tobytes(),
             (np.array(words, np.uint32).tobytes(), kept),
             () if generators.numpy is None else (generators.numpy[1].tobytes(), *generators.numpy[2:]),
-            pickle.dumps((dict(snapshot.held), snapshot.not_exact), 5) if snapshot.held or snapshot.not_exact else b"",
-            _user_message(snapshot.user),
+            pickle.dumps((dict(snapshot.held), snapshot.not_exact), 5),
+            _pickled(snapshot.user),
         )
 
     def saved(self, user_field: str = "") -> SavedWorker:
         """Returns the snapshot, as SavedWorker.saved(); for whole messages."""
-        assert self.torch is not None
-        assert self.python is not None
-        assert self.numpy is not None
-        words, kept = self.python
-        held, not_exact = pickle.loads(self.held) if self.held else ({}, ())
+        of_torch, (words, kept), of_numpy, of_held, user = cast("tuple[Any, ...]", self)
+        held, not_exact = pickle.loads(of_held)
         numpy = None
-        if self.numpy:
-            numpy = (_NUMPY_NAME, np.frombuffer(self.numpy[0], np.uint32).copy(), *self.numpy[1:])
+        if of_numpy:
+            numpy = (_NUMPY_NAME, np.frombuffer(of_numpy[0], np.uint32).copy(), *of_numpy[1:])
         generators = ProgramStates(
-            torch.frombuffer(bytearray(self.torch), dtype=torch.uint8),
+            torch.frombuffer(bytearray(of_torch), dtype=torch.uint8),
             (_PYTHON_VERSION, tuple(np.frombuffer(words, np.uint32).tolist()), kept),
             numpy,
         )
-        return SavedWorker(generators, held, not_exact, _user_state(self.user)).saved(user_field)
+        return SavedWorker(generators, held, not_exact, pickle.loads(user)).saved(user_field)
 
 
-def parts_of_error(error: StateError) -> StateErrorParts:
-    """Returns a StateError in parts that can be pickled; its cause only if it can be, too."""
-    cause = error.__cause__
+def _pickled(user: UserState) -> bytes:
+    """Returns the pickle of the states; if they cannot be pickled, of the error that says so."""
     try:
-        pickle.loads(pickle.dumps(cause))
-    except Exception:  # noqa: BLE001 - any code of the user's
-        cause = None
-    return error.field, error.problem, error.next_step, cause
-
-
-def error_of_parts(parts: StateErrorParts) -> StateError:
-    error = StateError(parts[0], parts[1], parts[2])
-    error.__cause__ = parts[3]
-    return error
-
-
-def _user_message(user: UserState) -> bytes:
-    if user == UserState():
-        return b""
-    problem = user.problem
-    if problem is None:
-        try:
-            return pickle.dumps((user.dataset, user.iterator, user.has_ended, None), 5)
-        except Exception as error:  # noqa: BLE001 - any code of the user's
-            problem = StateError(
-                "state",
-                f"cannot be sent from the worker's process: {type(error).__name__}: {error}",
-                "return what can be pickled from state_dict() of the data set and its iterator",
-            )
-    return pickle.dumps((None, None, user.has_ended, parts_of_error(problem)), 5)
-
-
-def _user_state(message: bytes | None) -> UserState:
-    if not message:
-        return UserState()
-    dataset, iterator, has_ended, problem = pickle.loads(message)
-    return UserState(dataset, iterator, has_ended, None if problem is None else error_of_parts(problem))
+        return pickle.dumps(user, 5)
+    except Exception as error:  # noqa: BLE001 - any code of the user's
+        problem = StateError(
+            "state",
+            f"cannot be sent from the worker's process: {type(error).__name__}: {error}",
+            "return what can be pickled from state_dict() of the data set and its iterator",
+        )
+        return pickle.dumps(UserState(has_ended=user.has_ended, problem=problem), 5)

@@ -42,8 +42,8 @@ def start_workers(processes: Sequence[BaseProcess], roots: tuple[Any, ...]) -> N
     failure = _start_together(processes, roots) if is_shared else None
     if failure is not None:
         warnings.warn(
-            f"each worker process will copy the Python objects that it reads, about {_in_mib(roots)} MiB, because they "
-            f"could not be shared ({failure}). If memory is short, use fewer workers, or workers='threads'",
+            f"each worker process will copy the Python objects that it reads, about {copied_mib(roots)} MiB, because "
+            f"they could not be shared ({failure}). If memory is short, use fewer workers, or workers='threads'",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -64,17 +64,13 @@ def why_not_shared(roots: tuple[Any, ...], num_workers: int, context: Any) -> st
     return _obstacle_of([getattr(context, "Process", multiprocessing.Process)])
 
 
-def estimated_bytes(roots: tuple[Any, ...]) -> int:
-    """Estimates how many bytes each worker process copies when it reads all objects below `roots` and shares none."""
-    return int(estimate_objects(roots)[1])
+def copied_mib(roots: tuple[Any, ...]) -> int:
+    """Estimates how many MiB each worker process copies when it reads all objects below `roots` and shares none."""
+    return max(1, int(estimate_objects(roots)[1]) >> 20)
 
 
 def _is_worth_it(roots: tuple[Any, ...]) -> bool:
     return estimate_objects(roots)[0] >= MIN_SHARED_OBJECTS
-
-
-def _in_mib(roots: tuple[Any, ...]) -> int:
-    return max(1, estimated_bytes(roots) >> 20)
 
 
 def _obstacle_of(classes: Iterable[type]) -> str | None:

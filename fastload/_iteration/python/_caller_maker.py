@@ -23,7 +23,7 @@ from fastload._workers._exchanges import exchanged
 from fastload._workers._generators import WorkerGenerators, program_generators
 from fastload._workers._places import HeldGenerators
 from fastload._workers._random_stream import RandomKey, RandomStream, SampleStream
-from fastload._workers._user_code import NAMES, UserCode
+from fastload._workers._user_code import UserCode
 
 
 class CallerMaker(BatchMaker):
@@ -31,11 +31,6 @@ class CallerMaker(BatchMaker):
 
     Between epochs data set and stream load their states when the maker is made, before the next epoch draws anything,
     because they may set the program's generators.
-
-    Args:
-        setup: The loader's arguments and what follows from them.
-        fetch: How the batches are made.
-        record: The loader's record of its iterations in workers.
     """
 
     def __init__(self, setup: LoaderSetup, fetch: FetchPlan, record: LoaderWorkers) -> None:
@@ -55,9 +50,9 @@ class CallerMaker(BatchMaker):
         draws = self._draws_of(setup.code, resume_point) if setup.has_states else None  # may restore generators
         stream: RandomStream
         if self._generators is None:
-            stream = RandomStream(None)
+            stream = RandomStream()
         else:
-            held = HeldGenerators(setup.code.roots, NAMES)  # with those that were restored
+            held = HeldGenerators(setup.code)  # with those that were restored
             stream = SampleStream(fetch.naming, self._generators, held.seedable)
         self._fetcher = make_fetcher(fetch, stream, setup.code)
         self._position = None if draws is None else WorkerPosition(draws, self._fetcher, self._replaying)
@@ -71,7 +66,7 @@ class CallerMaker(BatchMaker):
                 self._position.restore(self._key, 0, resume_point)
 
     def _draws_of(self, code: UserCode, resume_point: ResumePoint | None) -> WorkerDraws:
-        is_program, held = self._generators is None, HeldGenerators(code.roots, NAMES)
+        is_program, held = self._generators is None, HeldGenerators(code)
         generators = self._generators or program_generators()
         draws = WorkerDraws(generators, code, held, is_program=is_program)
         draws.begin()

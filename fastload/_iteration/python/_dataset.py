@@ -95,20 +95,18 @@ class MapFetcher(BatchFetcher):
     def _load(self, dataset: Any, index: Any, key: RandomKey) -> Any:
         self._stream.begin_sample(key, index, self._number)
         try:
-            with self._stream.mode():
-                sample = dataset[index]
+            sample = dataset[index]
         except StopIteration as error:
             raise silent_end(f"dataset[{index!r}]") from error
         self._num_loaded += 1
         return sample
 
     def _load_each(self, dataset: Any, indices: Any, is_abandoned: Callable[[], bool]) -> list[Any]:
-        """Loads a batch's samples with one stream mode, as entering it costs more than a small sample."""
+        """Loads a batch's samples without a call for each, which costs more than a small sample."""
         samples, index = [], None
         try:
-            with self._stream.mode():
-                for index in self._wanted(indices, is_abandoned):
-                    samples.append(dataset[index])
+            for index in self._wanted(indices, is_abandoned):
+                samples.append(dataset[index])
         except StopIteration as error:
             raise silent_end(f"dataset[{index!r}]") from error
         finally:
@@ -118,8 +116,7 @@ class MapFetcher(BatchFetcher):
     def _load_all(self, indices: Any, key: RandomKey) -> Any:
         self._stream.begin_batch(key, indices)
         try:
-            with self._stream.mode():
-                samples = self._dataset.__getitems__(indices)
+            samples = self._dataset.__getitems__(indices)
         except StopIteration as error:
             raise silent_end(f"dataset.__getitems__({indices!r})") from error
         self._num_loaded += operator.length_hint(indices)  # a slice has none
@@ -163,8 +160,7 @@ class IterableFetcher(BatchFetcher):
         seed_graph(self._code.dataset, key.graph_seed)
         self._stream.begin_sample(key, self._worker_id)
         try:
-            with self._stream.mode():
-                self._items = iter(self._code.dataset)
+            self._items = iter(self._code.dataset)
         except StopIteration as error:
             raise silent_end("iter(dataset)") from error
         self._epoch = epoch
@@ -194,8 +190,7 @@ class IterableFetcher(BatchFetcher):
 
     def load_iterator(self, user: UserState, field: str) -> None:
         if not self._problems:
-            with self._stream.mode():
-                loaded(self._items, user.iterator, f"{field}fetcher_state.dataset_iter_state")
+            loaded(self._items, user.iterator, f"{field}fetcher_state.dataset_iter_state")
         self._has_ended = user.has_ended
 
     def _samples(self, indices: Any, is_abandoned: Callable[[], bool]) -> Any:
@@ -215,8 +210,7 @@ class IterableFetcher(BatchFetcher):
 
     def _next(self) -> Any:
         try:
-            with self._stream.mode():
-                item = next(self._items)
+            item = next(self._items)
         except StopIteration:
             self._has_ended = True
             raise EndOfStreamError from None

@@ -80,8 +80,7 @@ class BatchFetcher(ABC):
     def user_state(self) -> UserState:
         """Returns the states of the data set and its iterator, or the error that they raised."""
         try:
-            with self._stream.mode():
-                return self._states()
+            return self._states()
         except StateError as error:
             return UserState(problem=error)
 
@@ -91,8 +90,7 @@ class BatchFetcher(ABC):
 
     def load_dataset(self, state: Any, field: str) -> None:
         """Loads `state` into the data set; `field` is the prefix of the state's keys. Raises StateError."""
-        with self._stream.mode():
-            loaded(self._code.dataset, state, f"{field}dataset_state")
+        loaded(self._code.dataset, state, f"{field}dataset_state")
 
     def load_iterator(self, user: UserState, field: str) -> None:  # noqa: B027 - a map-style data set has none
         """Loads the iterator's part of `user` into the iterator that begin_epoch() made, as load_dataset() does."""
@@ -140,8 +138,7 @@ class BatchFetcher(ABC):
         """Returns the batch of the one item of `samples`, which it takes out: a list, or a sample without batching."""
         begin = time.perf_counter()
         try:
-            with self._stream.mode():
-                return self._code.collate_fn(samples.pop()) if self._rows is None else self._rows.collate(samples)
+            return self._code.collate_fn(samples.pop()) if self._rows is None else self._rows.collate(samples)
         except StopIteration as error:
             raise silent_end("collate_fn") from error
         finally:

@@ -7,6 +7,7 @@ from typing import Any
 from fastload._decode_cache._worker_cache import WorkerCaches
 from fastload._iteration.python._counters import WorkerCounters
 from fastload._iteration.python._worker_group import WorkerGroup
+from fastload._planning._worker_form import FormMemory
 from fastload._process._exit import LiveObjects
 from fastload._process._worker_process import SentWarnings
 
@@ -18,6 +19,7 @@ class LoaderWorkers:
         self.counters = WorkerCounters()
         self.caches = WorkerCaches()
         self.warnings = SentWarnings()
+        self.forms = FormMemory()
         self.num_closes = 0
         self._groups: LiveObjects[WorkerGroup] = LiveObjects()
 

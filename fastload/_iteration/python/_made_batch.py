@@ -71,9 +71,12 @@ class TaskBatch(PythonBatch):
         if task is None:
             return
         if not self._is_open:
-            if task.errors:
-                self.has_failed = True
-                raise task.errors.pop()
+            if task.failure is not None:
+                error, self.has_failed = task.failure.new_error(), True
+                try:
+                    raise error
+                finally:
+                    del error, task  # the error's traceback refers to this frame
             batch = group.received(task)
             with delivery.naming(batch, self.number):
                 group.order.take_over(batch, task.mark)

@@ -22,7 +22,6 @@ from fastload._iteration.python._thread_group import ThreadGroup
 from fastload._iteration.python._worker import WorkerPlan, setter_of_current_device
 from fastload._iteration.python._worker_group import WorkerGroup
 from fastload._workers._places import HeldGenerators
-from fastload._workers._user_code import NAMES
 from fastload.samplers._resting import known_length
 
 
@@ -30,11 +29,6 @@ class WorkerMaker(BatchMaker):
     """Makes batches with the user's dataset and collate_fn, as torch's worker processes do, in threads.
 
     With rng="torch" the workers draw the same numbers from torch's generators as torch's DataLoader would.
-
-    Args:
-        setup: The loader's arguments and what follows from them.
-        fetch: How the batches are made.
-        record: The loader's record of its iterations in workers.
     """
 
     def __init__(self, setup: LoaderSetup, fetch: FetchPlan, record: LoaderWorkers) -> None:
@@ -59,7 +53,7 @@ class WorkerMaker(BatchMaker):
         if pinning is not None:
             plan = replace(plan, pin=pinning.pin, set_device=setter_of_current_device())
         # Several threads would draw from the generators that the user's objects hold.
-        held = HeldGenerators(setup.code.roots, NAMES) if setup.num_threads == 1 else None
+        held = HeldGenerators(setup.code) if setup.num_threads == 1 else None
         return ThreadGroup(plan, setup.code, held)
 
     def _worker_plan(self, values: TorchValues) -> WorkerPlan:

@@ -40,32 +40,25 @@ class Task:
         self.snapshot: SavedWorker | None = None  # the worker's position after the batch
         self._wake = wake
         self.batch: Any = None
-        self.errors: list[BaseException] = []  # at most one, which came instead of the batch
+        self.failure: WorkerFailure | None = None  # came instead of the batch
 
     def finish(
         self,
         batch: Any = None,
-        error: BaseException | None = None,
+        failure: WorkerFailure | None = None,
         *,
         mark: Mark | None = None,
         account: Account | None = None,
         snapshot: SavedWorker | None = None,
         is_end_of_stream: bool = False,
     ) -> None:
-        self.batch, self.mark, self.account = batch, mark, account
-        self.errors = [] if error is None else [error]
+        self.batch, self.failure, self.mark, self.account = batch, failure, mark, account
         self.snapshot = snapshot
         self.is_end_of_stream = is_end_of_stream
         self.is_done = True
         if self._wake is not None:
             self._wake()
 
-    def fail(
-        self, failure: WorkerFailure, *, account: Account | None = None, snapshot: SavedWorker | None = None
-    ) -> None:
-        """Finishes the task with the error of a worker."""
-        self.finish(error=failure.new_error(), account=account, snapshot=snapshot)
-
     def let_go(self) -> None:
-        """Drops the batch, which frames of the thread would keep alive together with the task."""
-        self.batch = None
+        """Drops the batch or failure, which frames of the thread would keep alive together with the task."""
+        self.batch = self.failure = None

@@ -83,7 +83,7 @@ class ThreadGroup(WorkerGroup):
 
     @property
     def is_ending(self) -> bool:
-        return self._stop.is_ending
+        return self._stop.is_ending()
 
     def _new_task(self, request: Request, worker: int, *, is_asked: bool) -> Task:
         wake = functools.partial(self._stop.changed.put, None)

@@ -89,7 +89,7 @@ class StopSignal:
     def __init__(self, num_threads: int) -> None:
         self.owner_pid = os.getpid()
         self._ends: list[bool] = []  # not empty: the threads were told to end
-        self.is_abandoned = functools.partial(bool, self._ends)  # is_ending in one C call, for each sample
+        self.is_ending = functools.partial(bool, self._ends)  # one C call, for each sample
         self.changed: queue.SimpleQueue[None] = queue.SimpleQueue()  # gets an item when a task is done and at the end
         self.tasks: list[queue.SimpleQueue[Task | WorkerStart | None]] = [
             queue.SimpleQueue() for _ in range(num_threads)
@@ -102,11 +102,6 @@ class StopSignal:
             *(functools.partial(tasks.put, None) for tasks in self.tasks),
             functools.partial(self.changed.put, None),
         )
-
-    @property
-    def is_ending(self) -> bool:
-        """Whether the threads were told to end."""
-        return bool(self._ends)
 
     def signal_end(self) -> None:
         if os.getpid() != self.owner_pid:  # a child has a copy of this object, but not the threads
@@ -122,6 +117,9 @@ class Worker:
         held: The generators that the user's objects hold; None: several worker threads draw from them.
         is_abandoned: Returns whether the worker's batches are not wanted any more.
     """
+
+    _where = "in DataLoader worker thread"
+    _new_generators = WorkerGenerators
 
     def __init__(
         self,
@@ -149,11 +147,6 @@ class Worker:
         self._position: WorkerPosition | None = None
         self._state_error: StateError | None = None
 
-    _where = "in DataLoader worker thread"
-
-    def _new_generators(self, base_seed: int, number: int) -> WorkerGenerators:
-        return WorkerGenerators(base_seed, number)
-
     def _enter(self, until_end: contextlib.ExitStack) -> None:
         """Gives the worker's thread what a worker process has for itself."""
         if self._plan.set_device is not None:
@@ -173,7 +166,7 @@ class Worker:
                 until_end.enter_context(batch_rows(BatchRows(self._memory.buffer)))
             stream, code = self._make_stream(), self._code
             if code.init_fn is not None:
-                with self.generators.entered(), stream.mode():
+                with self.generators.entered():
                     code.init_fn(self.number)
             fetcher = self._fetcher = make_fetcher(plan.fetch, stream, code, self.number)
             if self._draws is not None:
@@ -224,12 +217,12 @@ class Worker:
         if self._plan.fetch.rng == "sample":
             held = [] if self._held is None else self._held.seedable
             return SampleStream(self._plan.fetch.naming, self.generators, held)
-        return RandomStream(self.generators)
+        return RandomStream()
 
     def make(self, task: Task) -> None:
         """Finishes the task, with a batch or with the error that came instead."""
         if self._problem is not None:
-            task.fail(self._problem)
+            task.finish(failure=self._problem)
             return
         fetcher = self._fetcher
         assert fetcher is not None, "prepare() has made it, or noted a problem"
@@ -254,7 +247,7 @@ class Worker:
             if not self._goes_on_after(error):
                 raise
             failure, account = self._failure_of(error), fetcher.take_account()
-            task.fail(failure, account=account, snapshot=self._snapshot_after(task))
+            task.finish(failure=failure, account=account, snapshot=self._snapshot_after(task))
             del failure
         finally:
             del task  # its error refers to this frame
@@ -295,7 +288,7 @@ class ThreadWorker(Worker, _native.Droppable):
         stop: StopSignal,
     ) -> None:
         self._stop_signal = stop
-        super().__init__(plan, number, code, held, stop.is_abandoned, memory)
+        super().__init__(plan, number, code, held, stop.is_ending, memory)
 
     def _when_dropped(self) -> None:
         if (fetcher := vars(self).get("_fetcher")) is not None:
@@ -395,7 +388,7 @@ class WorkerThread(DaemonThread):
             task.is_taken = True
         self._counters.add({"worker_wait_seconds": time.monotonic() - begin})
         # A state may be asked for after the iterator is gone, and needs the position at which each worker began.
-        if not self._stop_signal.is_ending or (isinstance(task, WorkerStart) and task.epoch == 1):
+        if not self._stop_signal.is_ending() or (isinstance(task, WorkerStart) and task.epoch == 1):
             return task
         if isinstance(task, WorkerStart):
             task.finish(None)

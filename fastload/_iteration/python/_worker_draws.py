@@ -16,7 +16,7 @@ from fastload._resume._generators import ProgramStates, state_of
 from fastload._workers._places import HeldGenerators
 from fastload._workers._random_stream import RandomKey
 from fastload._workers._seeding import bit_generator_of
-from fastload._workers._user_code import NAMES, UserCode
+from fastload._workers._user_code import UserCode
 
 
 class WorkerDraws:
@@ -50,7 +50,7 @@ class WorkerDraws:
     def begin(self) -> None:
         """Finds the generators that worker_init_fn has made. Call it after worker_init_fn."""
         if self._held is not None and self._code.init_fn is not None:
-            self._held.look_again(self._code.roots, NAMES)
+            self._held.look_again()
 
     def load(self, saved: SavedWorker, field: str) -> None:
         """Restores all generators from a loaded state, which overrides what worker_init_fn seeded.
@@ -87,7 +87,7 @@ class WorkerDraws:
     def copy(self, *, is_after_batch: bool) -> SavedWorker:
         """Returns the generators' states. After the first batch it searches the user's objects for more generators."""
         if self._held is not None and is_after_batch and not self._has_looked_again:
-            self._held.find_more(self._code.roots, NAMES)
+            self._held.find_more()
             self._has_looked_again = True
         torch, python = self._generators.torch.get_state(), self._generators.random.getstate()
         states = ProgramStates(torch, python, state_of(self._generators.numpy) if self._knows_numpy else None)
@@ -104,7 +104,8 @@ class WorkerStart:
         worker: Kept until the epoch has begun, even if the iterator is gone: its state may still be asked for.
 
     Attributes:
-        is_stateful: Whether data set or stream has a state of its own; known once the wait is over.
+        is_done: Whether the worker has reported, or its thread or process has ended. Then these are known:
+        snapshot, error, is_stateful: See Begun; `snapshot` is None, too, if the worker ended before.
     """
 
     is_taken = False  # like a Task that no thread has begun
@@ -113,30 +114,21 @@ class WorkerStart:
         self.key = key
         self.epoch = epoch
         self._worker = worker
-        self.is_stateful = False
         self._pid = os.getpid()
         self._done: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self._is_done = False
-        self._snapshot: SavedWorker | None = None
-        self._error: StateError | None = None
+        self.is_done = False
+        self.snapshot: SavedWorker | None = None
+        self.error: StateError | None = None
+        self.is_stateful = False
 
     def finish(
         self, snapshot: SavedWorker | None, error: StateError | None = None, *, is_stateful: bool = False
     ) -> None:
         """Reports the worker's position; None: its thread ended before. Only the first call has an effect."""
-        if not self._is_done:
-            self._snapshot, self._error, self.is_stateful, self._is_done = snapshot, error, is_stateful, True
+        if not self.is_done:
+            self.snapshot, self.error, self.is_stateful, self.is_done = snapshot, error, is_stateful, True
             self._worker = None
             self._done.put(None)
-
-    @property
-    def is_done(self) -> bool:
-        """Whether the worker has reported, or its thread or process has ended."""
-        return self._is_done
-
-    def report(self) -> tuple[SavedWorker | None, StateError | None, bool]:
-        """Returns the arguments of finish()."""
-        return self._snapshot, self._error, self.is_stateful
 
     def wait(self, timeout_seconds: float) -> SavedWorker:
         """Waits for the worker's position and returns it. With 0 the wait has no limit.
@@ -145,19 +137,19 @@ class WorkerStart:
             StateError: The worker could not begin at its resume point, or its thread ended before the epoch began.
         """
         self.check(timeout_seconds)
-        if self._snapshot is None:
+        if self.snapshot is None:
             raise StateError(
                 "fastload.workers",
                 "are not known: a worker ended or did not answer before it began the epoch",
                 "ask for the state after the first batch",
             )
-        return self._snapshot
+        return self.snapshot
 
     def check(self, timeout_seconds: float) -> None:
         """Waits as wait() does, but accepts a thread that has ended. Raises StateError: the worker could not begin."""
-        if not self._is_done and self._pid == os.getpid():
+        if not self.is_done and self._pid == os.getpid():
             with contextlib.suppress(queue.Empty):
                 self._done.get(timeout=timeout_seconds or None)
                 self._done.put(None)
-        if self._error is not None:
-            raise StateError(self._error.field, self._error.problem, self._error.next_step)
+        if self.error is not None:
+            raise StateError(self.error.field, self.error.problem, self.error.next_step)
