@@ -1,7 +1,7 @@
 """A drop-in for torch.utils.data.DataLoader that reads, decodes and transforms in native threads."""
 
 import importlib
-from typing import TYPE_CHECKING, Any
+import typing
 
 from fastload._cached._dataset import CachedDataset
 from fastload._decode_cache._cache import Cache
@@ -29,7 +29,7 @@ from fastload.samplers import ShardedSampler
 from fastload.sources import ImageFiles, ImageFolder
 from fastload.transforms import MultiView
 
-if TYPE_CHECKING:
+if typing.TYPE_CHECKING:
     from fastload._tools._benchmark import BenchmarkResult, benchmark
     from fastload._tools.doctor._doctor import DoctorReport, doctor
     from fastload._tools.verify._report import VerifyReport
@@ -85,7 +85,7 @@ _TOOLS = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _TOOLS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
     value = globals()[name] = getattr(importlib.import_module(f"fastload._tools.{_TOOLS[name]}"), name)

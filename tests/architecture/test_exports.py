@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import types
 
+import pytest
+
 import fastload
 
 
 def test_all_is_sorted_and_complete() -> None:
-    public = {
-        name
-        for name, value in vars(fastload).items()
-        if not name.startswith("_") and not isinstance(value, types.ModuleType)
-    }
+    names = [name for name in dir(fastload) if not name.startswith("_")]
+    public = {name for name in names if not isinstance(getattr(fastload, name), types.ModuleType)}
     assert fastload.__all__ == sorted(public | {"__version__"})
+
+
+def test_an_unknown_name_is_told_as_pythons_own_error() -> None:
+    with pytest.raises(AttributeError, match="module 'fastload' has no attribute 'verfy'"):
+        _ = fastload.verfy
+
+
+def test_importing_fastload_imports_no_tool(run_child) -> None:
+    child = run_child("import fastload, sys; print([name for name in sys.modules if '._tools' in name])")
+    assert child.stdout.strip() == "[]"
 
 
 def test_importing_fastload_imports_no_torchvision(run_child) -> None:

@@ -46,7 +46,7 @@ def samples_of(dataset: Any) -> NativeSamples:
     source = lower_dataset(dataset)
     lowered = lower_transform(source.transforms[0])
     part = LoaderPlan((), "torch", source, lowered).native_part()
-    return NativeSamples(part, lowered.python_part, source.transforms[0], source.target_transform, cache=None)
+    return NativeSamples(part, lowered.python_part, source.transforms[0], source.target_transform, open_cache=None)
 
 
 def test_it_has_the_users_samples_and_draws_as_they_do(folder: Path) -> None:
