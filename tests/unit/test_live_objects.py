@@ -47,7 +47,7 @@ def test_objects_are_known_by_identity_and_as_long_as_they_live() -> None:
     kept, gone = Item(), Item()
     for item in (kept, gone, kept):
         live.add(item)
-    assert list(map(id, live.all())) == [id(kept), id(gone)]
+    assert list(map(id, live.all())) == [id(gone), id(kept)]
     del gone, item
     gc.collect()
     assert list(map(id, live.all())) == [id(kept)]
