@@ -85,11 +85,13 @@ _TOOLS = {
 }
 
 
-def __getattr__(name: str) -> object:
-    if name not in _TOOLS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
-    value = globals()[name] = getattr(importlib.import_module(f"fastload._tools.{_TOOLS[name]}"), name)
-    return value
+if not typing.TYPE_CHECKING:  # with it type checkers would find no misspelt name
+
+    def __getattr__(name):
+        if name not in _TOOLS:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(importlib.import_module(f"fastload._tools.{_TOOLS[name]}"), name)
+        return value
 
 
 def __dir__() -> list[str]:

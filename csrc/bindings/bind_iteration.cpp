@@ -402,7 +402,8 @@ class IterationHandle {
 
   private:
     const EngineCore& core() const noexcept { return (*iteration_)->front().core(); }
-    // Throws in a forked child, see check_process(). The public functions call it before anything that takes a lock.
+    // Throws in a forked child, see check_process(). The public functions call it before they take a lock, except for
+    // run_deferred_releases(), which checks the process itself.
     Iteration& iteration() const {
         check_process(core());
         return **iteration_;

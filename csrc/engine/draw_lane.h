@@ -30,10 +30,10 @@ enum class WaitResult : std::uint8_t {
 
 // A batch to be loaded.
 struct NewBatch {
-    Span<const std::int64_t> indices;      // of its samples; each lies in [0, num_samples())
-    Span<std::uint8_t* const> images;      // for each view of the source, room for all samples
-    std::shared_ptr<void> memory;          // keeps that room valid until nothing needs it: Note [slot lifetime]
-    std::shared_ptr<BatchCopy> copy = {};  // if any: notified when all samples are written; not if one has failed
+    Span<const std::int64_t> indices;             // of its samples; each lies in [0, num_samples())
+    Span<std::uint8_t* const> images;             // for each view of the source, room for all samples
+    std::shared_ptr<void> memory;                 // keeps that room valid until nothing needs it: Note [slot lifetime]
+    std::shared_ptr<BatchCopy> copy = {};         // notified before the batch can be taken, unless a sample has failed
     Span<const std::uint32_t> draw_numbers = {};  // one for each sample, or none: Note [counter layout]
 };
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
 import operator
 import os
@@ -173,7 +172,7 @@ class CachedDataset(Dataset[Any]):
         return f"CachedDataset({type(self.dataset).__qualname__}, {self._samples.describe()})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return functools.partial(CachedDataset, **self._arguments), ()
+        return _with_arguments, (self._arguments,)
 
     def _fill_one(self, index: int, to: torch.device | None) -> bool:
         """Makes the sample if it is not kept and there is room. Returns whether it is kept now."""
@@ -222,6 +221,10 @@ class MappedDataset(Dataset[Any]):
 
     def __repr__(self) -> str:
         return f"{self.dataset!r}.map({getattr(self.function, '__qualname__', type(self.function).__qualname__)})"
+
+
+def _with_arguments(arguments: dict[str, Any]) -> CachedDataset:
+    return CachedDataset(**arguments)
 
 
 def _check(dataset: Any, key: Any, serializer: Any, version: Any) -> None:

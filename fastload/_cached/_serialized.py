@@ -24,7 +24,7 @@ _SEQUENCES: dict[str, Callable[[Any], Any]] = {kind.__name__: kind for kind in (
 
 
 class Serializer(NamedTuple):
-    """A conversion of samples to bytes and back, with tensors on a device, or where they were if it is None.
+    """A conversion of samples to bytes and back. `load` takes the device for the tensors; None: where they were.
 
     `dump` raises TypeError for a sample with something that this serializer does not write.
     """

@@ -26,10 +26,11 @@ class OpenStore:
     With `is_built` files are written on a network file system, too. Raises what open_store_folder() raises.
     """
 
+    shared_as: tuple[int, str, int] | None = None
+
     def __init__(self, path: Path, max_bytes: int, *, is_built: bool = False) -> None:
         self.path = path
         self.max_bytes = max_bytes
-        self.shared_as = None if is_built else _name_of(path, max_bytes)
         with open_store_folder(path, is_built=is_built) as folder:
             self.obstacle = folder.obstacle
             self.native = _native.open_record_store(folder.fd, folder.key, max_bytes, folder.obstacle is None)
@@ -41,6 +42,8 @@ class OpenStore:
             start_threads([self._thread])
         except ThreadStartError as error:
             self.obstacle = str(error)
+        if not is_built:
+            self.shared_as = _name_of(path, max_bytes)
 
     def close(self) -> bool:
         """Publishes what was kept and waits for that; returns whether it is done after CLOSE_SECONDS."""

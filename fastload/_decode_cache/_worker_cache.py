@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -118,7 +119,11 @@ class WorkerCaches:
         if setting != self._setting or (self._distrusted is not None and not self._distrusted.records.is_current()):
             self._distrusted = None  # other records
         self._setting = setting
-        shared = shared_folders()  # found here, before any code of the user's runs in a worker
+        # The folders are found here, before any code of the user's runs in a worker.
+        shared = shared_folders()
+        if isinstance(setting, Cache):
+            with contextlib.suppress(RuntimeError):  # there is no home folder, which the worker warns of
+                setting = Cache(setting.path, setting.max_bytes, setting.what, setting.validate)
         return functools.partial(WorkerCache, setting, num_images, shared, is_distrusted=self._distrusted is not None)
 
     def note(self, worker: int, report: CacheReport) -> bool:

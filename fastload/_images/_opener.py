@@ -124,8 +124,8 @@ def exchanged_in_workers() -> Iterator[None]:
         yield
         return
     with _opener.held():
-        thread_state.is_forking_workers = True
         try:
+            thread_state.is_forking_workers = True
             yield
         finally:
             thread_state.is_forking_workers = False

@@ -18,11 +18,11 @@ _OF_DEVICE = tuple(getattr(torch, name) for name in ("OutOfMemoryError", "Accele
 
 @dataclass(frozen=True)
 class Failure:
-    """One sample that could not be loaded, or was itself tried as a substitute, at a position of its batch.
+    """One sample that could not be loaded, at a position of its batch.
 
-    `substitute` is the index of its substitute; None if it was left out, or none was found. `stage` is SampleError's,
-    or "dataset" for an exception of a user's data set. `cause` is the type of the exception, for counts; empty if only
-    a status is known.
+    `substitute` is the index of its substitute; None if it was left out, or none was found. `is_substitute` tells
+    whether it was itself tried instead of another sample. `stage` is SampleError's, or "dataset" for an exception
+    of a user's data set. `cause` is the type of the exception, for counts; empty if only a status is known.
     """
 
     position: int

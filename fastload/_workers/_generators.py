@@ -60,5 +60,7 @@ class _Entered(AbstractContextManager[None]):
 
     def __exit__(self, *error: object) -> None:
         generators, draws = self._before
-        _native.set_thread_generators(generators)
-        _native.set_thread_draws(draws)
+        try:
+            _native.set_thread_generators(generators)
+        finally:
+            _native.set_thread_draws(draws)

@@ -40,17 +40,20 @@ def seed_numpy(state: np.random.RandomState, seed: Any) -> None:
 
 
 def seed_numpy_of_process(numbers: Sequence[int]) -> None:
-    """Calls ``numpy.random.seed(numbers)``, which touches 100 pages that a forked worker shares with its parent.
+    """Does what ``numpy.random.seed(numbers)`` does, without the 100 pages that a forked worker would copy for it.
 
     Python's generator makes the same words of a number, if the last of its 32-bit digits is not 0.
     """
     state = np.random.mtrand._rand
-    if numbers[-1] == 0 or not isinstance(bit_generator_of(state), np.random.MT19937):
+    bit_generator = bit_generator_of(state)
+    is_known = isinstance(bit_generator, np.random.MT19937) and np.__version__ >= "2"
+    if numbers[-1] == 0 or not is_known:
         seed_numpy(state, numbers)
         return
     whole = sum(number << 32 * place for place, number in enumerate(numbers))
     *words, position = random.Random(whole).getstate()[1]
     state.set_state(("MT19937", words, position, 0, 0.0))
+    bit_generator.__setstate__((bit_generator.state, None))  # it has no SeedSequence any more
 
 
 def is_seedable(generator: Any) -> bool:

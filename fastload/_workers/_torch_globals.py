@@ -69,15 +69,25 @@ def set_worker_globals(globals_of_worker: WorkerGlobals | None) -> None:
 
 @functools.cache
 def _exchange() -> None:
-    for change in _CHANGES:
+    for change in prepared_changes():
         change()
 
 
-def _change_of(function: Any, replacement: Callable[..., Any]) -> Callable[[], None]:
-    """Returns what makes `function` call `replacement`, which gets torch's own function and this thread's worker first.
+@functools.cache
+def prepared_changes() -> tuple[Callable[[], None], ...]:
+    """Prepares what the first worker changes. Called before workers are forked, it leaves them few pages to change."""
+    return (
+        _change_of(worker.get_worker_info, _get_worker_info),
+        _change_of(inspect.getattr_static(torch.UntypedStorage, "_new_shared").__func__, _new_shared),
+        *(
+            _change_of(getattr(torch.random, name), functools.partial(_of_generator, replacement))
+            for name, replacement in _OF_GENERATOR.items()
+        ),
+    )
 
-    All that can be made before the change is made here: a forked worker then changes few pages.
-    """
+
+def _change_of(function: Any, replacement: Callable[..., Any]) -> Callable[[], None]:
+    """Returns what makes `function` call `replacement`, which gets the original and the thread's worker first."""
     torchs_own = types.FunctionType(
         function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
     )
@@ -106,7 +116,7 @@ def _new_shared(
     torchs_own: Callable[..., Any], of_thread: WorkerGlobals | None, cls: Any, size: int, **options: Any
 ) -> Any:
     """Gives default_collate, which asks for shared memory in a worker, the worker's own memory instead."""
-    # The frames between default_collate and this one: three functions of torch, and the lambda of _change().
+    # The frames between default_collate and this one: three functions of torch, and the lambda of _change_of().
     if of_thread is None or sys._getframe(4).f_globals is not vars(collate):
         return torchs_own(cls, size, **options)
     memory = of_thread.memory if torch.device(options.get("device") or "cpu").type == "cpu" else None
@@ -133,11 +143,3 @@ _OF_GENERATOR: dict[str, Callable[..., Any]] = {
     "get_rng_state": lambda generator: generator.get_state(),
     "set_rng_state": lambda generator, new_state: generator.set_state(new_state),
 }
-_CHANGES = (
-    _change_of(worker.get_worker_info, _get_worker_info),
-    _change_of(inspect.getattr_static(torch.UntypedStorage, "_new_shared").__func__, _new_shared),
-    *(
-        _change_of(getattr(torch.random, name), functools.partial(_of_generator, replacement))
-        for name, replacement in _OF_GENERATOR.items()
-    ),
-)

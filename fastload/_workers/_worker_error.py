@@ -8,6 +8,7 @@ from typing import Any
 from torch._utils import ExceptionWrapper
 
 from fastload._errors import SampleError
+from fastload._process._interrupts import is_interrupt
 
 
 @dataclass
@@ -41,7 +42,9 @@ def worded(words: ExceptionWrapper, cause: BaseException | None, attributes: dic
     """Returns a new exception with torch's words, its cause, and these attributes if it has the type of the words."""
     try:
         words.reraise()  # type: ignore[no-untyped-call]
-    except BaseException as raised:  # noqa: BLE001 - it is returned
+    except BaseException as raised:
+        if is_interrupt(raised):
+            raise
         error = raised.with_traceback(None)
     if type(error) is words.exc_type:
         error.__dict__.update(attributes)

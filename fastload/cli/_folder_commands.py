@@ -72,8 +72,8 @@ def _check(options: argparse.Namespace) -> int:
 @contextlib.contextmanager
 def _ledger(given: str | None) -> Iterator[Path]:
     """Gives a new empty file: the named one, or a temporary one that is removed afterwards."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "bad.jsonl") if given is None else Path(given).expanduser()
+    with contextlib.nullcontext("") if given else tempfile.TemporaryDirectory() as folder:
+        path = Path(given).expanduser() if given else Path(folder, "bad.jsonl")
         with usage_errors(OSError):
             try:
                 path.touch(exist_ok=False)

@@ -24,7 +24,7 @@ _PIECE = 2**16
 
 
 class DrawNumbers(NamedTuple):
-    """The draw numbers of an iteration's samples, from the first to the next at a distance of `stride`.
+    """The draw numbers of an iteration's samples: `first`, and each next one is `stride` larger.
 
     A number is the sample's position in the epoch, counted over all ranks.
     """

@@ -558,6 +558,12 @@ def test_it_pickles_as_its_arguments(path: Path | None, made: MadeSamples) -> No
     assert set(made.made().values()) == {expected}
 
 
+def test_a_deep_copy_has_a_data_set_of_its_own() -> None:
+    cached = fastload.CachedDataset([[1], [2]])
+    copy.deepcopy(cached).dataset[0].append(3)
+    assert cached.dataset == [[1], [2]]
+
+
 def test_it_says_what_it_is(tmp_path: Path) -> None:
     cached = fastload.CachedDataset([1, 2], max_bytes="3GB")
     cached.fill()

@@ -128,6 +128,18 @@ TEST_CASE(decoder_reads_no_data_below_the_region) {
     CHECK(fixture.decode(file, {10, 30, 20, 34}).status.code == StatusCode::kIrregular);
 }
 
+TEST_CASE(decoder_reads_no_last_bits_of_a_progressive_file_below_the_region) {
+    Fixture fixture;
+    // Like small_progressive_file(), 16 x 32. The last scan has no code for the lower four blocks.
+    const Bytes zeros = {0x00};
+    const Bytes file = joined({kSoi, dqt(0, 1), sof(0xC2, 16, 32, {{1, 0x11, 0}}), dht(0x00, 0), dht(0x10, 0x20),
+                               sos_band({1}, 0, 0, 0x01), zeros, sos_band({1}, 1, 63, 0x01), Bytes{0x03},
+                               sos_band({1}, 0, 0, 0x10), zeros, sos_band({1}, 1, 63, 0x10), Bytes{0x1F}, kEoi});
+    CHECK(fixture.decode(file).status.code == StatusCode::kIrregular);
+    CHECK(fixture.decode(file, {0, 0, 16, 16}).status.is_ok());
+    CHECK(fixture.decode(file, {3, 16, 4, 4}).status.code == StatusCode::kIrregular);
+}
+
 TEST_CASE(decoder_rejects_a_head_that_no_file_may_have_and_no_other) {
     Fixture fixture;
     const Bytes file = color_file(40, 40, true);

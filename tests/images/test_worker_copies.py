@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 import torch
-from both_loaders import Threads
+from both_loaders import Processes, Threads
 from comparison import is_deferred, needs_deferral
+from forked import in_fork
 from jpeg_kinds import jpeg
 from PIL import Image
 
@@ -51,6 +52,29 @@ def test_a_batch_has_pixels_of_images_that_were_opened_for_an_earlier_one(is_loa
         assert image.tobytes() == Image.open(io.BytesIO(FILES[index])).convert("RGB").tobytes()
     stats = loader.stats()
     assert (stats.images_opened, stats.images_native, stats.image_fallback_reasons) == (4, 4, {})
+
+
+class ModuleOfConvert(torch.utils.data.Dataset[str]):
+    """Its samples name the module of what Pillow's images have for their method convert()."""
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, index: int) -> str:
+        return module_of_convert()
+
+
+def module_of_convert() -> str:
+    return str(vars(Image.Image)["convert"].__globals__["__name__"])
+
+
+@pytest.mark.parametrize("native_images", [True, False])
+def test_forked_workers_have_their_methods_and_the_program_keeps_pillows(native_images: bool) -> None:
+    iterator = iter(Processes(ModuleOfConvert(), num_workers=2, native_images=native_images, collate_fn=list))
+    assert module_of_convert() == "PIL.Image"
+    in_workers = "fastload._images._methods" if native_images else "PIL.Image"
+    assert list(iterator) == [[in_workers], [in_workers]]
+    assert in_fork(module_of_convert) == "PIL.Image"
 
 
 def test_images_are_counted_before_their_batch_is_there(monkeypatch: pytest.MonkeyPatch) -> None:

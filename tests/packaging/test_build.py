@@ -157,9 +157,7 @@ def test_sources_are_compiled_optimised_and_for_no_special_processor(built: Buil
     assert "-march" not in built.log
 
 
-@pytest.mark.parametrize(
-    "file", sorted((ROOT / "csrc").rglob("*_avx*.cpp")) + sorted((ROOT / "csrc").rglob("*_bmi2.cpp"))
-)
+@pytest.mark.parametrize("file", sorted((ROOT / "csrc").rglob("*_avx*.cpp")))
 def test_code_for_some_processors_replaces_nothing_in_the_program(file: Path) -> None:
     """An inline function or template that is compiled there may be the one that the linker keeps for everybody."""
     compiled = EXTENSION_OBJECTS / file.relative_to(ROOT).with_suffix(".o")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import os
+import threading
 import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from both_loaders import Processes
 from cached_epochs import digests, loader_of, make_photographs
 from numbered import Numbered
@@ -53,6 +55,31 @@ def test_the_caches_of_workers_are_counted(photographs: Path, tmp_path: Path, is
         assert first.cache_bytes_written > 0
         assert 6 <= first.cache_records <= 12  # the other worker's may not have been there yet
         assert later.cache_records == 12
+
+
+class NamesOfThreads(Numbered):
+    """Its samples are the numbers of threads of the worker that fastload has started."""
+
+    def __getitem__(self, index: int) -> int:
+        return sum(thread.name.startswith("fastload") for thread in threading.enumerate())
+
+
+def test_a_worker_that_decodes_nothing_opens_no_store() -> None:
+    loader = Processes(NamesOfThreads(8), 4, num_workers=2)
+    assert torch.cat(list(loader)).tolist() == [0] * 8
+    assert loader.stats().cache_records == 0
+
+
+def test_a_worker_that_changes_its_environment_uses_the_store_of_the_program(
+    photographs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FASTLOAD_CACHE", str(tmp_path / "of-the-program"))
+
+    def move(worker_id: int) -> None:
+        os.environ["FASTLOAD_CACHE"] = str(tmp_path / "of-the-worker")
+
+    list(partly_native(photographs, fastload.Cache(), worker_init_fn=move))
+    assert [path.name for path in tmp_path.iterdir()] == ["of-the-program"]
 
 
 def test_records_in_a_store_count_once_and_those_apart_for_each_worker() -> None:

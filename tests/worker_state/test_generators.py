@@ -26,6 +26,7 @@ from torch.utils.data._utils import worker
 from fastload._workers import _exchanges
 from fastload._workers._exchanges import exchanged
 from fastload._workers._generators import WorkerGenerators
+from fastload._workers._seeding import seed_numpy_of_process
 
 DRAWS = {
     f"{kind}: {name}": draw for kind, table in (("random", WAYS), ("numpy", LEGACY)) for name, draw in table.items()
@@ -177,6 +178,20 @@ def test_what_takes_numpys_bit_generator_gets_the_workers() -> None:
         assert taken is generators.numpy._bit_generator  # type: ignore[attr-defined]
         assert np.random.Generator(taken).random(3).tolist() == expected
     assert np.random.mtrand._rand._bit_generator is not taken
+
+
+@pytest.mark.parametrize("numbers", [[1, 2, 3, 4], [0, 0, 0, 1], [2**32 - 1] * 4, [1, 2, 3, 0], [0, 0, 0, 0]])
+def test_a_worker_process_seeds_numpy_as_numpy_seeds_itself(numbers: list[int]) -> None:
+    def seeded(seed: Callable[[list[int]], None]) -> Any:
+        np.random.normal()  # keeps a second number for the next call
+        seed(numbers)
+        state: Any = np.random.get_state(legacy=False)
+        return plain(list(state["state"].values())), state["has_gauss"], state["gauss"], process_sequence()
+
+    def process_sequence() -> Any:
+        return getattr(np.random.mtrand._rand._bit_generator, "seed_seq", None)
+
+    assert in_fork(lambda: seeded(seed_numpy_of_process)) == in_fork(lambda: seeded(np.random.seed))
 
 
 @pytest.fixture

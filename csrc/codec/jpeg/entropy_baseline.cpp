@@ -263,6 +263,7 @@ FASTLOAD_ALWAYS_INLINE bool EntropyScan::run_mcus_inline(std::uint32_t first, st
     return true;
 }
 
+// No other file defines this template, and only run_mcus() calls it: see Note [target regions].
 #if FASTLOAD_HAS_X86_KERNELS
 FASTLOAD_BEGIN_TARGET("bmi,bmi2")
 #endif
@@ -276,7 +277,8 @@ FASTLOAD_END_TARGET
 
 template <EntropyScan::Target kTarget>
 bool EntropyScan::run_mcus(std::uint32_t first, std::uint32_t count) noexcept {
-    return has_bmi2_ ? run_mcus_bmi2<kTarget>(first, count) : run_mcus_inline<kTarget>(first, count);
+    const bool has_bmi2 = FASTLOAD_HAS_X86_KERNELS && has_bmi2_;
+    return has_bmi2 ? run_mcus_bmi2<kTarget>(first, count) : run_mcus_inline<kTarget>(first, count);
 }
 
 template Status EntropyScan::run<EntropyScan::Target::kNone>(std::uint32_t, std::uint32_t) noexcept;

@@ -19,7 +19,7 @@ namespace fastload {
 // belongs to the holders of its pointer, and is reused only after the last of them is gone. Buffers keep the pool.
 class BufferPool : public std::enable_shared_from_this<BufferPool> {
   public:
-    // Keeps at most `max_free_buffers` unused buffers; further ones go back to the system. Only for std::make_shared.
+    // Keeps at most `max_free_buffers` unused buffers; further ones go back to the system. Make it in a shared_ptr.
     explicit BufferPool(std::size_t max_free_buffers) : max_free_buffers_(max_free_buffers) {
         free_.reserve(max_free_buffers);
     }

@@ -55,10 +55,10 @@ _LAST_WORDS_SECONDS = 1.0
 # man 5 proc: /proc/pid/oom_score_adj.
 _OOM_SCORE = Path("/proc/self/oom_score_adj")
 _MORE_OOM_SCORE, _MOST_OOM_SCORE = 500, 1000
-# From malloc.h. None: another C library, or the user has set malloc. The first calls of ctypes and numpy() touch 150
-# pages, so they come before workers are forked.
+# From malloc.h. None: another C library, or the user has set malloc. The first calls of ctypes and Tensor.numpy() touch
+# 150 pages, so they come before workers are forked.
 _set_malloc_option = None if _config.has_malloc_settings() else getattr(ctypes.CDLL(None), "mallopt", None)
-torch.empty(0).numpy()
+torch.empty(0, device="cpu").numpy()
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _MAX_MMAP_BYTES = 32 << 20
 

@@ -34,6 +34,7 @@ from fastload._iteration.python._worker_draws import WorkerStart
 from fastload._iteration.python._worker_group import WorkerGroup
 from fastload._process._interrupts import is_interrupt
 from fastload._workers._random_stream import RandomKey
+from fastload._workers._torch_globals import prepared_changes
 from fastload._workers._worker_error import WorkerFailure
 
 # How often a wait looks whether the loader was closed and whether all workers live.
@@ -101,6 +102,7 @@ class ProcessGroup(WorkerGroup):
     def start(self) -> None:
         """Starts all processes, or leaves none if one fails."""
         try:
+            prepared_changes()
             shares_methods = self._is_forked and self._plan.workers.fetch.native_images
             with _native.HeldSignals(self._held), exchanged_in_workers() if shares_methods else nullcontext():
                 self._start_all()

@@ -229,7 +229,7 @@ class DoctorReport(Shown):
         names = ("loader", "step_seconds", "step_source", "measured_gain", "change_helps")
         return {
             **{name: getattr(self, name) for name in names},
-            **asdict(self.finding),
+            **{name: getattr(self.finding, name) for name in ("cause", "sentence", "change")},
             "remarks": list(self.remarks),
             "machine": asdict(self.machine),
             "storage": asdict(self.storage),

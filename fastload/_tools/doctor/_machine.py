@@ -28,8 +28,8 @@ _BLOCK = 1 << 16
 class Machine:
     """One machine, as this process finds it.
 
-    By affinity `available` processors run it, for the time of `processors` if control groups allow no more. Memory is
-    the machine's, or the control group's if that is less, and free if it is available without swapping.
+    It may run on `available` processors, and control groups give it the time of `processors` of them. The memory is the
+    machine's, or the control group's if that is less; what can be had without swapping is free.
     """
 
     available: int
