@@ -3,7 +3,6 @@
 import importlib
 import typing
 
-from fastload._cached._dataset import CachedDataset
 from fastload._decode_cache._cache import Cache
 from fastload._display._stats import LoaderStats
 from fastload._errors import (
@@ -21,7 +20,6 @@ from fastload._iteration.native._report import SampleReport, TransformStep
 from fastload._loader._loader import DataLoader
 from fastload._native import BuildInfo, build_info
 from fastload._native import version as __version__
-from fastload._patch import TorchPatch, patch_torch
 from fastload._pillow._decode_image import decode_image, pil_loader
 from fastload._quarantine._substitutes import substitute
 from fastload._workers._per_thread import PerThread, per_thread
@@ -30,6 +28,8 @@ from fastload.sources import ImageFiles, ImageFolder
 from fastload.transforms import MultiView
 
 if typing.TYPE_CHECKING:
+    from fastload._cached._dataset import CachedDataset
+    from fastload._patch import TorchPatch, patch_torch
     from fastload._tools._benchmark import BenchmarkResult, benchmark
     from fastload._tools.doctor._doctor import DoctorReport, doctor
     from fastload._tools.verify._report import VerifyReport
@@ -74,25 +74,28 @@ __all__ = [
     "verify",
 ]
 
-# Imported when they are used: training needs none of them.
-_TOOLS = {
-    "BenchmarkResult": "_benchmark",
-    "benchmark": "_benchmark",
-    "DoctorReport": "doctor._doctor",
-    "doctor": "doctor._doctor",
-    "VerifyReport": "verify._report",
-    "verify": "verify._verify",
+# Names that are imported when they are used: most programs need none of them.
+_MODULES = {
+    "BenchmarkResult": "_tools._benchmark",
+    "CachedDataset": "_cached._dataset",
+    "DoctorReport": "_tools.doctor._doctor",
+    "TorchPatch": "_patch",
+    "VerifyReport": "_tools.verify._report",
+    "benchmark": "_tools._benchmark",
+    "doctor": "_tools.doctor._doctor",
+    "patch_torch": "_patch",
+    "verify": "_tools.verify._verify",
 }
 
 
 if not typing.TYPE_CHECKING:  # with it type checkers would find no misspelt name
 
     def __getattr__(name):
-        if name not in _TOOLS:
+        if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = globals()[name] = getattr(importlib.import_module(f"fastload._tools.{_TOOLS[name]}"), name)
+        value = globals()[name] = getattr(importlib.import_module(f"fastload.{_MODULES[name]}"), name)
         return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_TOOLS})
+    return sorted({*globals(), *_MODULES})
