@@ -21,15 +21,14 @@ def walk(roots: tuple[Any, ...], names: tuple[str, ...], max_objects: int = _MAX
 
     Calls no method of the user's. Ends after `max_objects`.
     """
-    left = deque(zip(names, roots, strict=True))
+    left = deque(part for part in zip(names, roots, strict=True) if type(part[1]) not in _PLAIN)
     seen: dict[int, Any] = {}  # keeps the objects alive, so that no two of them have one address
     while left and len(seen) < max_objects:
         path, thing = left.popleft()
-        if type(thing) in _PLAIN or id(thing) in seen:
-            continue
-        seen[id(thing)] = thing
-        yield path, thing
-        left.extend(_parts(path, thing))
+        if id(thing) not in seen:
+            seen[id(thing)] = thing
+            yield path, thing
+            left.extend(part for part in _parts(path, thing) if type(part[1]) not in _PLAIN)
 
 
 def _parts(path: str, thing: Any) -> Iterator[tuple[str, Any]]:
