@@ -2,17 +2,28 @@
 
 #include <cstring>
 
+#if defined(__SSE2__)
+#include "kernels/unstuff_sse2.h"
+#endif
+
 namespace fastload {
+
+#if !defined(__SSE2__)
+// Copies the bytes before the first FF, or all, and returns their number.
+static std::size_t copy_run(ByteSpan from, std::uint8_t* to) noexcept {
+    const auto* const found = static_cast<const std::uint8_t*>(std::memchr(from.data(), 0xFF, from.size()));
+    const std::size_t run = found == nullptr ? from.size() : static_cast<std::size_t>(found - from.data());
+    std::memcpy(to, from.data(), run);
+    return run;
+}
+#endif
 
 UnstuffedScan unstuff(ByteSpan source, std::uint8_t* clean, Span<std::uint32_t> restart_offsets) noexcept {
     UnstuffedScan scan;
     const std::uint8_t* next = source.begin();
     const std::uint8_t* const end = source.end();
     while (next != end) {
-        const auto remaining = static_cast<std::size_t>(end - next);
-        const auto* found = static_cast<const std::uint8_t*>(std::memchr(next, 0xFF, remaining));
-        const std::size_t run = found == nullptr ? remaining : static_cast<std::size_t>(found - next);
-        std::memcpy(clean + scan.clean_bytes, next, run);
+        const std::size_t run = copy_run({next, static_cast<std::size_t>(end - next)}, clean + scan.clean_bytes);
         scan.clean_bytes += run;
         next += run;
         if (end - next < 2) break;  // no FF left, or one that is the last byte

@@ -229,7 +229,7 @@ CPP_HOMES = {
     r"pybind11/.*": (["bindings/*"], "pybind11"),
     r"(Python|structmember)\.h": (["bindings/*", "python/*"], "Python's C interface"),
     r"(cuda|cuda_runtime|cuda_runtime_api|driver_types)\.h|dlfcn\.h": (["cuda/*"], "the CUDA runtime"),
-    r"\w*intrin\.h|arm_\w+\.h|cpuid\.h": (["kernels/*_avx2.*", "kernels/*_avx512.*"], "intrinsics"),
+    r"\w*intrin\.h|arm_\w+\.h|cpuid\.h": (["kernels/*_avx2.*", "kernels/*_avx512.*", "kernels/*_sse2.*"], "intrinsics"),
     r"thread|mutex|shared_mutex|condition_variable|atomic|future|pthread\.h|semaphore\.h": (
         ["engine/*", "processes/*"],
         "threads, locks, atomics",
