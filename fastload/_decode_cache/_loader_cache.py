@@ -23,7 +23,6 @@ from fastload._process import _config
 from fastload._process._file_system import file_system_of, is_remote
 from fastload._process._interrupts import is_interrupt
 from fastload._process._limits import total_memory
-from fastload._process._trust import open_folder
 from fastload._process._worker_process import warn
 
 CacheSetting = Literal["auto"] | Cache | None
@@ -202,9 +201,9 @@ def _is_usable(path: Path) -> bool:
     """Returns whether it is a folder of this user alone, on a disk of this machine; makes a missing one."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with open_folder(path, flags=os.O_NOFOLLOW) as (fd, status):
-            is_own = status.st_uid == os.geteuid() and not stat.S_IMODE(status.st_mode) & 0o077
-            return is_own and not is_remote(file_system_of(fd))
+        status = path.lstat()  # an interrupt could leave a descriptor open
+        is_own = status.st_uid == os.geteuid() and not stat.S_IMODE(status.st_mode) & 0o077
+        return is_own and stat.S_ISDIR(status.st_mode) and not is_remote(file_system_of(path))
     except OSError as error:
         if is_interrupt(error):
             raise
