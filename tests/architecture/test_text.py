@@ -47,7 +47,7 @@ def test_every_open_end_names_its_condition() -> None:
     [
         (MACHINE_PATH, "see /ho" + "me/someone/data", True),
         (MACHINE_PATH, 'Path("/wo' + 'rk/shared")', True),
-        (MACHINE_PATH, "frame/wo" + "rk/x, <root>/ro" + "ot/x", False),
+        (MACHINE_PATH, "frame/wo" + "rk/x, <root>/roo" + "t/x", False),
         (OPEN_END, "// TO" + "DO: faster", True),
         (OPEN_END, "// TO" + "DO(when torch 2.4 is dropped): use the new name", False),
     ],
