@@ -56,13 +56,6 @@ void bind_generators(py::module_& m) {
         .def_property_readonly("torch", [](const ThreadGenerators& self) { return object_or_none(self.torch); });
     m.def("set_thread_generators", &set_thread_generators, py::arg("generators").none(true));
     m.def("thread_generators", [] { return object_or_none(Ref::borrow(thread_setting.owner)); });
-
-    m.def(
-        "set_thread_draws",
-        [](const py::object& take_generator) {
-            return object_or_none(exchange_thread_draws(take_generator.is_none() ? nullptr : take_generator.ptr()));
-        },
-        py::arg("take_generator").none(true));
     m.def("call_original", [](const py::object& function, const py::args& packed, const py::kwargs& keywords) {
         PyObject* names = keywords.empty() ? nullptr : keywords.ptr();
         PyObject* result = call_original(function.ptr(), packed.ptr(), names);

@@ -19,7 +19,7 @@ struct ExchangedMethod {
     PyObject* process_object = nullptr;
     Ref ThreadGenerators::* own = nullptr;
     PyObject* replacement = nullptr;
-    bool is_drawing = false;              // the replacement gets `thread_draws`
+    bool is_drawing = false;              // the replacement gets the thread's torch.Generator
     bool has_object = false;              // and the object, which is an argument of the method
     PyTypeObject* tensor_type = nullptr;  // null: the replacement is always called
     PyObject* count_modes = nullptr;
@@ -62,7 +62,7 @@ PyObject* replacement_of(const ExchangedMethod& method) noexcept {
 
 // Whether the calling thread calls the replacement of a function that draws.
 bool draws_here(const ExchangedMethod& method) noexcept {
-    if (!method.is_drawing || thread_draws == nullptr) return false;
+    if (!method.is_drawing || generators_of_thread() == nullptr) return false;
     const bool is_bypassed = bypassed == method.definition;
     if (is_bypassed) bypassed = nullptr;
     return !is_bypassed;
@@ -79,7 +79,8 @@ bool is_of_cpu(PyObject* value, PyTypeObject* tensor_type) {
 
 // Returns the keywords with the generator added, if the call is sure to draw on the CPU. Null: it is not, or there is a
 // Python error.
-Ref add_generator(const ExchangedMethod& method, PyObject* self, PyObject* packed, PyObject* keywords) {
+Ref add_generator(const ExchangedMethod& method, PyObject* generator, PyObject* self, PyObject* packed,
+                  PyObject* keywords) {
     PyTypeObject* type = method.tensor_type;
     if (type == nullptr) return {};
     const Ref num_modes = Ref::steal(PyObject_CallNoArgs(method.count_modes));
@@ -95,21 +96,21 @@ Ref add_generator(const ExchangedMethod& method, PyObject* self, PyObject* packe
                                 PyUnicode_CompareWithASCIIString(name, "device") == 0;
         if (says_where || !is_of_cpu(value, type) || PyDict_SetItem(with_generator.get(), name, value) != 0) return {};
     }
-    const Ref generator = Ref::steal(PyObject_CallNoArgs(thread_draws));
-    if (!generator || PyDict_SetItemString(with_generator.get(), "generator", generator.get()) != 0) return {};
+    if (PyDict_SetItemString(with_generator.get(), "generator", generator) != 0) return {};
     return with_generator;
 }
 
-// Calls the replacement with `thread_draws`, the method's object if there is one, and the arguments.
+// Calls the replacement with the thread's torch.Generator, the method's object if there is one, and the arguments.
 PyObject* call_drawing(const ExchangedMethod& method, PyObject* self, PyObject* packed, PyObject* keywords) {
-    if (const Ref with_generator = add_generator(method, self, packed, keywords))
+    const Ref generator = generators_of_thread()->torch;
+    if (const Ref with_generator = add_generator(method, generator.get(), self, packed, keywords))
         return cast_function<KeywordFunction>(method.original)(self, packed, with_generator.get());
     if (PyErr_Occurred() != nullptr) return nullptr;
     const Py_ssize_t count = PyTuple_GET_SIZE(packed);
     const Py_ssize_t begin = method.has_object ? 2 : 1;
     const Ref arguments = Ref::steal(PyTuple_New(begin + count));
     if (!arguments) return nullptr;
-    PyTuple_SET_ITEM(arguments.get(), 0, Ref::borrow(thread_draws).share());
+    PyTuple_SET_ITEM(arguments.get(), 0, generator.share());
     if (method.has_object) PyTuple_SET_ITEM(arguments.get(), 1, Ref::borrow(self).share());
     for (Py_ssize_t index = 0; index < count; ++index)
         PyTuple_SET_ITEM(arguments.get(), begin + index, Ref::borrow(PyTuple_GET_ITEM(packed, index)).share());

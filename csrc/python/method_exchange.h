@@ -35,11 +35,11 @@ class MethodExchange {
     bool add_method(PyObject* function, const char* name, const StandIn& stand_in);
     // A thread with generators of its own calls `replacement` instead of `function`.
     bool add_function(PyObject* function, const char* name, PyObject* replacement);
-    // A thread that has `thread_draws` calls `replacement` with `thread_draws` before the arguments of `function`; the
-    // replacement calls `function` by call_original(). With `tensor_type`, `function` takes a keyword `generator`. Then
-    // it is called directly with the generator that `thread_draws` returns, if it is sure to draw on the CPU: its
-    // arguments name no device, all tensors among them are exactly of this type and on the CPU, and `count_modes()`,
-    // the number of torch's modes that see calls first, is 0.
+    // A thread with generators of its own calls `replacement` with its torch.Generator before the arguments of
+    // `function`; the replacement calls `function` by call_original(). With `tensor_type`, `function` takes a keyword
+    // `generator`. Then it is called directly with the thread's, if it is sure to draw on the CPU: its arguments name
+    // no device, all tensors among them are exactly of this type and on the CPU, and `count_modes()`, the number of
+    // torch's modes that see calls first, is 0.
     bool add_drawing(PyObject* function, const char* name, PyObject* replacement, PyTypeObject* tensor_type,
                      PyObject* count_modes);
     // Reads of the attribute of the process's object go to the thread's own one. `descriptor` is the type's descriptor.

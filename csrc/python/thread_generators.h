@@ -27,13 +27,6 @@ extern __thread ThreadSetting thread_setting __attribute__((tls_model("initial-e
 // Returns the calling thread's generators; null: it draws from the process's.
 inline ThreadGenerators* generators_of_thread() noexcept { return thread_setting.generators; }
 
-// A callable that returns the torch.Generator for torch's functions in the calling thread; kept alive while it is set.
-// Null: they draw from the process's generator.
-extern __thread PyObject* thread_draws __attribute__((tls_model("initial-exec")));
-
-// Sets `thread_draws` and returns its old value. Both may be null.
-Ref exchange_thread_draws(PyObject* take_generator) noexcept;
-
 // Makes the calling thread draw from `generators` from now on. Returns the owner of its old ones, which may be null.
 Ref exchange_thread_generators(ThreadGenerators* generators, PyObject* owner) noexcept;
 

@@ -197,17 +197,14 @@ class TorchDrawsExchange(Exchange):
         _torch_draws.add_functions(self._methods)
 
     def is_obeyed(self) -> bool:
-        expected, probe = torch.Generator().manual_seed(1), torch.Generator().manual_seed(1)
+        expected = torch.Generator().manual_seed(_PROBE_SEED)
         torchs, tensors = torch._C._VariableFunctions, torch._C.TensorBase
         # On the CPU by name: the thread may have another default device.
         empty = torch.empty(3, device="cpu")
-        before = _native.set_thread_draws(lambda: probe)
-        try:
+        with _probing() as probe:
             drawn = [torchs.rand(3, device="cpu"), tensors.uniform_(empty.clone()), torchs.rand_like(empty)]
-        finally:
-            _native.set_thread_draws(before)
         wanted = torchs.rand(9, generator=expected, device="cpu")
-        return torch.cat(drawn).equal(wanted) and probe.get_state().equal(expected.get_state())
+        return torch.cat(drawn).equal(wanted) and probe.torch.get_state().equal(expected.get_state())
 
 
 @contextlib.contextmanager

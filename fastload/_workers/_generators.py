@@ -55,12 +55,7 @@ class _Entered(AbstractContextManager[None]):
         self._generators = generators
 
     def __enter__(self) -> None:
-        generators = self._generators
-        self._before = _native.set_thread_generators(generators), _native.set_thread_draws(lambda: generators.torch)
+        self._before = _native.set_thread_generators(self._generators)
 
     def __exit__(self, *error: object) -> None:
-        generators, draws = self._before
-        try:
-            _native.set_thread_generators(generators)
-        finally:
-            _native.set_thread_draws(draws)
+        _native.set_thread_generators(self._before)

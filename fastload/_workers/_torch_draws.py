@@ -21,10 +21,9 @@ import torch
 
 from fastload import _native
 
-TakeGenerator = Callable[[], torch.Generator]
 _Function = Callable[..., Any]
-# Called with the function, the source of the generator, arguments and keywords.
-_Replacement = Callable[[_Function, TakeGenerator, tuple[Any, ...], dict[str, Any]], Any]
+# Called with the function, the thread's generator, arguments and keywords.
+_Replacement = Callable[[_Function, torch.Generator, tuple[Any, ...], dict[str, Any]], Any]
 
 # Returns how many modes like `torch.device("cuda")` this thread is in.
 _count_modes = torch._C._len_torch_function_stack
@@ -59,7 +58,7 @@ _METHODS = (
 
 
 def add_functions(methods: _native.MethodExchange) -> None:
-    """Adds torch's functions to an exchange, for threads that have `set_thread_draws`."""
+    """Adds torch's functions to an exchange, for threads with generators of their own."""
     for function, replacement in _replacements_in_tables().items():
         takes_generator = _replacements()[function] is _draw_on_device_of_arguments
         tensor_type = torch.Tensor if takes_generator else None
@@ -72,15 +71,15 @@ def _replacements_in_tables() -> dict[_Function, _Function]:
     return {function: functools.partial(_draw_from_table, function) for function in _replacements()}
 
 
-def _draw_from_table(function: _Function, take_generator: TakeGenerator, *args: Any, **kwargs: Any) -> Any:
+def _draw_from_table(function: _Function, generator: torch.Generator, /, *args: Any, **kwargs: Any) -> Any:
     original = functools.partial(_native.call_original, function)
     if _count_modes():  # they see the call first, and call the function in their turn
         return original(*args, **kwargs)
-    return _replacements()[function](original, take_generator, args, kwargs)
+    return _replacements()[function](original, generator, args, kwargs)
 
 
 def _draw_on_device_of_arguments(
-    func: _Function, take_generator: TakeGenerator, args: tuple[Any, ...], kwargs: dict[str, Any]
+    func: _Function, generator: torch.Generator, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     """Calls `func` of tensors (or of none, as torch.normal of numbers) with the generator if all is on the CPU."""
     tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)]
@@ -91,8 +90,8 @@ def _draw_on_device_of_arguments(
         return func(*args, **kwargs)
     if any(isinstance(value, torch.Generator) for value in args):
         # In a worker process of torch the default generator is the worker's, too; random_split() passes it on.
-        return func(*(take_generator() if value is torch.default_generator else value for value in args), **kwargs)
-    return func(*args, **{**kwargs, "generator": take_generator()})
+        return func(*(generator if value is torch.default_generator else value for value in args), **kwargs)
+    return func(*args, **{**kwargs, "generator": generator})
 
 
 def _is_cpu(device: Any) -> bool:
@@ -105,12 +104,12 @@ def _draw_like(
 ) -> _Replacement:
     """Returns a replacement for a torch whose *_like functions take no generator: it fills as they do."""
 
-    def draw(func: _Function, take_generator: TakeGenerator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def draw(func: _Function, generator: torch.Generator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         options = dict(kwargs)
         like, *bounds = args if args else (options.pop("input"),)
         bounds += [options.pop(name) for name in ("low", "high") if name in options]
         empty = torch.empty_like(like, **options)
-        return fill(empty, *bounds, generator=take_generator()) if empty.device.type == "cpu" else func(*args, **kwargs)
+        return fill(empty, *bounds, generator=generator) if empty.device.type == "cpu" else func(*args, **kwargs)
 
     return draw
 
@@ -129,7 +128,7 @@ _FILLS: dict[str, Callable[..., torch.Tensor]] = {
 
 def _drop_out(
     func: _Function,
-    take_generator: TakeGenerator,
+    generator: torch.Generator,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     *,
@@ -139,7 +138,7 @@ def _drop_out(
     values, probability, is_training = _dropout_arguments(*args, **kwargs)
     if not is_training or not 0 < probability < 1 or values.numel() == 0 or values.device.type != "cpu":
         return func(*args, **kwargs)
-    noise = torch.empty_like(values).bernoulli_(1 - probability, generator=take_generator()).div_(1 - probability)
+    noise = torch.empty_like(values).bernoulli_(1 - probability, generator=generator).div_(1 - probability)
     return values.mul_(noise) if is_inplace else values * noise
 
 

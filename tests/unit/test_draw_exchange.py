@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torchvision_shim  # noqa: F401
@@ -30,11 +31,12 @@ def empty() -> torch.Tensor:
 @contextlib.contextmanager
 def drawing_from(generator: torch.Generator) -> Iterator[None]:
     with exchanged():
-        before = _native.set_thread_draws(lambda: generator)
+        own = _native.ThreadGenerators(random.Random(), np.random.RandomState(), generator)
+        before = _native.set_thread_generators(own)
         try:
             yield
         finally:
-            _native.set_thread_draws(before)
+            _native.set_thread_generators(before)
 
 
 # Each is called with **{} or with generator=; all of them take one.
@@ -224,8 +226,9 @@ def test_functions_that_draw_inside_draw_from_the_program(name: str) -> None:
     expected, _ = drawn_from_process(DRAWING_INSIDE[name])
     generator = torch.Generator().manual_seed(8)
     before = generator.get_state()
+    torch.manual_seed(5)
     with drawing_from(generator):
-        found, _ = drawn_from_process(DRAWING_INSIDE[name])
+        found = DRAWING_INSIDE[name]()
     assert torch.equal(found, expected)
     assert torch.equal(generator.get_state(), before)
 
