@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import types
 import weakref
 from collections import deque
@@ -33,18 +34,17 @@ def walk(roots: tuple[Any, ...], names: tuple[str, ...], max_objects: int = _MAX
 
 def _parts(path: str, thing: Any) -> Iterator[tuple[str, Any]]:
     kind = type(thing)
-    bases = type.__dict__["__mro__"].__get__(kind)
-    if _is_a(bases, dict):
+    if issubclass(kind, dict):
         for key, value in _first(dict.items(thing)):
             yield f"{path}[{_shown(key)}]", value
             if type(key) not in _PLAIN:
                 yield f"a key of {path}", key
-    elif _is_a(bases, list, tuple, deque):
-        base = next(base for base in bases if base in (list, tuple, deque))
+    elif issubclass(kind, (list, tuple, deque)):
+        base = next(base for base in (list, tuple, deque) if issubclass(kind, base))
         yield from ((f"{path}[{number}]", value) for number, value in enumerate(_first(base.__iter__(thing))))
-    elif _is_a(bases, set, frozenset):
-        base = next(base for base in bases if base in (set, frozenset))
-        yield from ((f"an element of {path}", value) for value in _first(base.__iter__(thing)))
+    elif issubclass(kind, (set, frozenset)):
+        elements = set.__iter__ if issubclass(kind, set) else frozenset.__iter__
+        yield from ((f"an element of {path}", value) for value in _first(elements(thing)))
     elif kind is types.FunctionType:
         yield from _parts_of_function(path, thing)
     elif kind is types.MethodType:
@@ -52,19 +52,19 @@ def _parts(path: str, thing: Any) -> Iterator[tuple[str, Any]]:
         yield f"{path}.__func__", thing.__func__
     elif kind is types.BuiltinMethodType:
         yield f"{path}.__self__", thing.__self__
-    elif _is_a(bases, functools.partial):
+    elif issubclass(kind, functools.partial):
         for name in ("func", "args", "keywords"):
             yield f"{path}.{name}", functools.partial.__dict__[name].__get__(thing)
-    elif _is_a(bases, weakref.ref):
+    elif issubclass(kind, weakref.ref):
         yield f"{path}()", weakref.ref.__call__(thing)
-    yield from _attributes(path, thing, bases)
+    yield from _attributes(path, thing)
 
 
-def _attributes(path: str, thing: Any, bases: tuple[type, ...]) -> Iterator[tuple[str, Any]]:
+def _attributes(path: str, thing: Any) -> Iterator[tuple[str, Any]]:
     attributes = attributes_of(thing)
     if attributes is not None:
         yield from ((f"{path}.{name}", value) for name, value in _first(dict.items(attributes), 10_000))
-    for base in bases:
+    for base in type.__dict__["__mro__"].__get__(type(thing)):
         content = type.__dict__["__dict__"].__get__(base)
         slots = content.items() if "__slots__" in content else ()
         for name, member in slots:
@@ -91,18 +91,8 @@ def _parts_of_function(path: str, function: types.FunctionType) -> Iterator[tupl
     yield from ((f"the default of {name} in {path}", value) for name, value in (function.__kwdefaults__ or {}).items())
 
 
-def _is_a(bases: tuple[type, ...], *kinds: type) -> bool:
-    """Returns what isinstance() would, without asking the object."""
-    return any(kind in bases for kind in kinds)
-
-
 def _first(values: Any, number: int = _MAX_ELEMENTS) -> list[Any]:
-    found: list[Any] = []
-    for value in values:
-        if len(found) == number:
-            break
-        found.append(value)
-    return found
+    return list(itertools.islice(values, number))
 
 
 def _shown(key: Any) -> str:
