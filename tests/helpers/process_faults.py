@@ -72,8 +72,8 @@ def _index_of(index: int) -> int:
 
 
 IN_WORKER = (
-    "worker 0", "worker 1", "sample 0", "sample 2", "sample 7", "sample 22", "collation 4", "collated 4",
-    "collated 22", "pickling 0", "pickling 9", "pickling 23",
+    "worker 0", "worker 1", "sample 0", "sample 2", "sample 7", "sample 13", "sample 22", "collation 4",
+    "collation 12", "collated 4", "collated 16", "collated 22", "pickling 0", "pickling 9", "pickling 23",
 )  # fmt: skip
 
 
