@@ -4,11 +4,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#ifdef __CUDACC__
-#define FASTLOAD_HOST_DEVICE __host__ __device__
-#else
-#define FASTLOAD_HOST_DEVICE
-#endif
+#include "base/host_device.h"
 
 namespace fastload {
 
@@ -21,12 +17,6 @@ struct BatchConversion {
     std::uint64_t pixels_per_image = 0;
     int element_size_bytes = 1;  // 1, 2, 4 or 8
     bool channels_last = false;
-};
-
-// The groups first, first + stride, first + 2 * stride, ... of all groups; together the threads have each group once.
-struct ThreadShare {
-    std::uint64_t first;
-    std::uint64_t stride;
 };
 
 template <typename Element>

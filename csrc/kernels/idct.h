@@ -4,17 +4,9 @@
 #include <cstdint>
 #include <cstring>
 
-namespace fastload {
+#include "kernels/zigzag.h"
 
-// Note [zigzag blocks]
-// A block stays in zigzag order, the order of the stream, until the inverse DCT, which applies the permutation once.
-// The entropy decoder therefore stores runs of coefficients at consecutive positions. Quantization tables are in the
-// order of their DQT segment, which is the same one.
-constexpr std::uint8_t kNaturalOrder[64] = {
-    0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40, 48,
-    41, 34, 27, 20, 13, 6,  7,  14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23,
-    30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63,
-};
+namespace fastload {
 
 // Makes 64 coefficients zero, in pieces of 16 bytes: GCC turns one large memset into a string instruction, which takes
 // longer to start than these stores. Inlined without a template, so that it can be used in a target region.

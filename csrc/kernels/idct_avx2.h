@@ -13,6 +13,7 @@
 
 #include <cstdint>
 
+#include "kernels/idct.h"
 #include "kernels/idct_weights.h"
 
 FASTLOAD_BEGIN_TARGET(FASTLOAD_AVX2_FEATURES)

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "kernels/idct.h"
 #include "kernels/idct_weights.h"
 
 // GCC's vectoriser of straight-line code would gather the permuted coefficients element by element.

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/idct.h"
+#include "kernels/zigzag.h"
 
 namespace fastload {
 
@@ -44,15 +44,6 @@ constexpr WeightPair kOdd0 = {k1_501 - k0_899, -k0_899};
 constexpr WeightPair kOdd1 = {-k2_562, k3_072 - k2_562};
 constexpr WeightPair kOdd2 = {k2_053 - k2_562, -k2_562};
 constexpr WeightPair kOdd3 = {-k0_899, k0_298 - k0_899};
-
-// The zigzag position of the coefficient at natural position 8 * row + column.
-struct ZigzagPositions {
-    std::uint8_t of[64] = {};
-    constexpr ZigzagPositions() {
-        for (int i = 0; i < 64; ++i) of[kNaturalOrder[i]] = static_cast<std::uint8_t>(i);
-    }
-};
-constexpr ZigzagPositions kZigzagPositions;
 
 // Note [short first pass]
 // A block whose coefficients outside of row 0 are all zero takes a first pass that is a left shift by 2. The full pass

@@ -61,6 +61,7 @@ PYTHON_LEVELS = {
 LEVELS = {
     "csrc": CPP_LEVELS,
     "csrc/codec": {"decoder": 0, "jpeg": 1},
+    "csrc/cuda": {"convert_loop": 0, "decode": 0, "runtime_table": 0, "convert_kernels": 1, "cuda_backend": 1},
     "csrc/image": {"pixels": 0, "random": 0, "resize": 0, "blur": 1, "plan": 1, "steps": 2},
     "csrc/io": {
         "file_facts": 0,

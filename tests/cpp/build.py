@@ -64,6 +64,7 @@ EXTENSION_OBJECTS = ROOT / "build" / f"temp.{sysconfig.get_platform()}-{sys.impl
 FAKE_CUDA = ROOT / "tests" / "fake_cuda"
 FAKE_RUNTIME = "fake_cuda/libcudart.so.12"
 
+DEVICE_DECODE = ROOT / "tests" / "cpp" / "device_decode" / "main.cpp"
 DEVICE_ORDER = ROOT / "tests" / "cpp" / "device_order"
 # Tells the thread sanitizer the order that CUDA guarantees, so the sanitizer must not see it.
 FIBERS = DEVICE_ORDER / "fiber_cudart.cpp"
@@ -121,7 +122,7 @@ def write_ninja_file(flavor: str, build_dir: Path) -> None:
 
     linked = {s: str(EXTENSION_OBJECTS / object_of(s)) if flavor == "quick" else object_of(s) for s in core}
     core_objects = " ".join(linked.values())
-    sources = targets + ([replayer] if targets else []) + benchmark + [device_order]
+    sources = targets + ([replayer] if targets else []) + benchmark + [device_order, DEVICE_DECODE]
     if flavor != "quick":
         sources += core
     lines += [f"build {object_of(s)}: compile {s}" for s in sources]
@@ -143,6 +144,7 @@ def write_ninja_file(flavor: str, build_dir: Path) -> None:
     order_runtime = FIBER_RUNTIME if flavor == "tsan" else FAKE_RUNTIME
     order_objects = f"{object_of(device_order)} {with_runtime(order_runtime)}"
     lines.append(f"build device_order: link {core_objects} {order_objects}")
+    lines.append(f"build device_decode: link {core_objects} {object_of(DEVICE_DECODE)}")
     for name, (source, line, replacement) in MUTANTS.items():
         original = ROOT / "csrc" / source
         mutant = build_dir / f"mutant_{name}.cpp"

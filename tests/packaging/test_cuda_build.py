@@ -17,7 +17,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD_INPUTS = ["setup.py", "setup_cuda.py", "pyproject.toml", "README.md", "csrc/bindings/exports.map"]
-MODULE_INPUTS = ["csrc/bindings/cuda_kernels.cpp", "csrc/python/without_gil.h", "csrc/device/backend.h"]
+MODULE_INPUTS = [
+    "csrc/base/host_device.h",
+    "csrc/bindings/cuda_kernels.cpp",
+    "csrc/device/backend.h",
+    "csrc/python/without_gil.h",
+]
 BUILD_LIMIT_SECONDS = 120
 NO_TORCH = "sys.modules['torch'] = None"  # so that it cannot be imported
 

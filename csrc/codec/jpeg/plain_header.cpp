@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "kernels/idct_weights.h"
+#include "kernels/zigzag.h"
 
 namespace fastload::jpeg {
 namespace {

@@ -29,8 +29,10 @@ void copy_row(const std::uint8_t* from, std::uint8_t* to, std::int32_t columns) 
     for (std::ptrdiff_t column = -1; column < end; ++column) to[column * 8] = from[column * 8];
 }
 
+}  // namespace
+
 // libjpeg filters only components that are more than two samples wide; rows alone are always filtered.
-Upsampling upsampling_of(const FrameComponent& component) {
+Upsampling upsampling_of(const FrameComponent& component) noexcept {
     const int horizontal = component.horizontal_expansion;
     const int vertical = component.vertical_expansion;
     if (horizontal == 1 && vertical == 1) return Upsampling::kNone;
@@ -38,8 +40,6 @@ Upsampling upsampling_of(const FrameComponent& component) {
     if (horizontal == 2 && component.width > 2) return vertical == 1 ? Upsampling::kH2v1 : Upsampling::kH2v2;
     return Upsampling::kReplicate;
 }
-
-}  // namespace
 
 McuWindow decode_window(const Frame& frame, const Region& region) noexcept {
     McuWindow window = {INT32_MAX, 0, INT32_MAX, 0};

@@ -27,6 +27,8 @@ McuWindow decode_window(const Frame& frame, const Region& region) noexcept;
 
 enum class Upsampling : std::uint8_t { kNone, kH2v1, kH1v2, kH2v2, kReplicate };
 
+Upsampling upsampling_of(const FrameComponent& component) noexcept;
+
 // Owns the planes. For each image: prepare(), blocks written through block(), then
 // mcu_row_is_complete() once for each row of the window from top to bottom, then view().
 class Reconstructor {

@@ -215,6 +215,39 @@ bool is_vertical_first(ResizeOrder order, ImageSize from, ImageSize to) noexcept
     return order == ResizeOrder::kPillow13 ? lost_rows > 2 * lost_columns : from.height > 100 * from.width;
 }
 
+namespace {
+
+ScanAxis describe_axis(const ResizedAxis& axis, std::int32_t first, std::int32_t count,
+                       Interpolation interpolation) noexcept {
+    const FilterShape shape(axis, filter_of(interpolation).support);
+    const std::int32_t taps = axis.stays() ? 0 : shape.most_taps();
+    return {axis.from, axis.to, axis.begin, axis.end, first, count, input_of(axis, first, count, interpolation).begin,
+            taps};
+}
+
+}  // namespace
+
+bool describe_resize(const ResizeShape& shape, const Region& window, Interpolation interpolation, ResizeOrder order,
+                     ScanHead* head) noexcept {
+    switch (interpolation) {
+        case Interpolation::kBox:
+            head->filter = ScanFilter::kBox;
+            break;
+        case Interpolation::kBilinear:
+            head->filter = ScanFilter::kBilinear;
+            break;
+        case Interpolation::kBicubic:
+            head->filter = ScanFilter::kBicubic;
+            break;
+        default:
+            return false;
+    }
+    head->is_vertical_first = is_vertical_first(order, shape.from, shape.to) ? 1 : 0;
+    head->x = describe_axis(horizontal_axis(shape), window.left, window.width, interpolation);
+    head->y = describe_axis(vertical_axis(shape), window.top, window.height, interpolation);
+    return true;
+}
+
 Status ResizePlan::prepare_axis(const ResizedAxis& resized, std::int32_t begin, std::int32_t output_count,
                                 Interpolation interpolation, Axis* axis) noexcept {
     const Filter filter = filter_of(interpolation);

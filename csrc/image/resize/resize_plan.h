@@ -8,6 +8,7 @@
 #include "base/enum_names.h"
 #include "base/image_view.h"
 #include "base/status.h"
+#include "device/scan_wire.h"
 #include "kernels/resize.h"
 
 namespace fastload {
@@ -73,6 +74,11 @@ struct ResizeShape {
 
 // The part of the image that determines `window` of the result, for any interpolation but kNearest.
 Region resize_source(const ResizeShape& shape, const Region& window, Interpolation interpolation) noexcept;
+
+// Sets what a device needs to make `window` of the result from resize_source() of it: the axes, the filter and the
+// order. False if a device cannot compute the weights of this interpolation.
+bool describe_resize(const ResizeShape& shape, const Region& window, Interpolation interpolation, ResizeOrder order,
+                     ScanHead* head) noexcept;
 
 struct ResizedAxis;
 
