@@ -46,6 +46,12 @@ ODD_SAMPLINGS: dict[str, Factors] = {
     "gray 3x1": [(3, 1)],
     "gray 4x4": [(4, 4)],
 }
+# All of them that one scan can hold: more than ten blocks in an MCU are not allowed (T.81 B.2.3).
+IN_ONE_SCAN = {
+    name: factors
+    for name, factors in (SAMPLINGS | ODD_SAMPLINGS).items()
+    if len(factors) == 1 or sum(h * v for h, v in factors) <= 10
+}
 
 
 def decode_with_pillow(data: bytes) -> Pixels:

@@ -22,7 +22,7 @@ from PIL import Image, ImageOps
 sys.path.insert(0, str(Path(__file__).parent))
 import jpeg_writer
 from corpora_files import corpora_root, manifest_rows
-from jpeg_oracle import ODD_SAMPLINGS, SAMPLINGS, noisy_pixels, random_region, written_by_pillow
+from jpeg_oracle import IN_ONE_SCAN, noisy_pixels, random_region, written_by_pillow
 
 from fastload._images._source import resize_order_of_pillow
 
@@ -35,11 +35,6 @@ INTERPOLATIONS = {"box": 1, "bilinear": 2, "bicubic": 4}
 ORDERS = ["horizontal_first", "pillow12_2", "pillow13"]
 LEVELS = {"rows": 1, "dense": 2}
 MADE, NO_INDEX = 0, 1
-IN_ONE_SCAN = {
-    name: factors
-    for name, factors in (SAMPLINGS | ODD_SAMPLINGS).items()
-    if len(factors) == 1 or sum(h * v for h, v in factors) <= 10
-}
 
 
 class Sample(NamedTuple):

@@ -17,8 +17,7 @@ import jpeg_writer
 from corpora_files import corpora_root, manifest_rows
 from jpeg_mutants import mutated
 from jpeg_oracle import (
-    ODD_SAMPLINGS,
-    SAMPLINGS,
+    IN_ONE_SCAN,
     START_OF_JPEG,
     crop,
     frame_size,
@@ -31,11 +30,6 @@ _core = pytest.importorskip("fastload._core")
 
 Region = tuple[int, int, int, int]
 HEAD_BYTES = 15
-IN_ONE_SCAN = {
-    name: factors
-    for name, factors in (SAMPLINGS | ODD_SAMPLINGS).items()
-    if len(factors) == 1 or sum(h * v for h, v in factors) <= 10
-}
 
 
 def decode_with_index(data: bytes, region: Region, record: bytes, is_dense: bool) -> tuple[Any, ...]:

@@ -11,31 +11,16 @@ namespace {
 
 static_assert(kMaxComponents == kScanComponents && kMaxBlocksPerMcu == kScanBlocksPerMcu);
 
-ScanColor color_of(ColorModel color) {
-    switch (color) {
-        case ColorModel::kYcc:
-            return ScanColor::kYcc;
-        case ColorModel::kRgb:
-            return ScanColor::kRgb;
-        default:
-            return ScanColor::kGray;
-    }
-}
-
-ScanUpsampling upsampling_on_device(const FrameComponent& component) {
-    switch (upsampling_of(component)) {
-        case Upsampling::kH2v1:
-            return ScanUpsampling::kH2v1;
-        case Upsampling::kH1v2:
-            return ScanUpsampling::kH1v2;
-        case Upsampling::kH2v2:
-            return ScanUpsampling::kH2v2;
-        case Upsampling::kReplicate:
-            return ScanUpsampling::kReplicate;
-        default:
-            return ScanUpsampling::kNone;
-    }
-}
+// The wire's enums have the values of the decoder's.
+constexpr ScanColor on_wire(ColorModel color) { return static_cast<ScanColor>(color); }
+constexpr ScanUpsampling on_wire(Upsampling upsampling) { return static_cast<ScanUpsampling>(upsampling); }
+static_assert(on_wire(ColorModel::kGray) == ScanColor::kGray && on_wire(ColorModel::kYcc) == ScanColor::kYcc &&
+              on_wire(ColorModel::kRgb) == ScanColor::kRgb);
+static_assert(on_wire(Upsampling::kNone) == ScanUpsampling::kNone &&
+              on_wire(Upsampling::kH2v1) == ScanUpsampling::kH2v1 &&
+              on_wire(Upsampling::kH1v2) == ScanUpsampling::kH1v2 &&
+              on_wire(Upsampling::kH2v2) == ScanUpsampling::kH2v2 &&
+              on_wire(Upsampling::kReplicate) == ScanUpsampling::kReplicate);
 
 // The different Huffman tables of a scan, in the order in which its components name them.
 class HuffmanTables {
@@ -138,7 +123,7 @@ void describe_frame(const Header& header, const Region& region, ScanHead* head) 
     const HuffmanTables huffman(header);
     head->num_components = static_cast<std::uint8_t>(frame.component_count);
     head->num_huffman_tables = huffman.count();
-    head->color = color_of(header.color);
+    head->color = on_wire(header.color);
     head->left = grid.window.left;
     head->right = grid.window.right;
     head->top = grid.window.top;
@@ -157,7 +142,7 @@ void describe_frame(const Header& header, const Region& region, ScanHead* head) 
         component.vertical = static_cast<std::uint8_t>(blocks.vertical);
         component.expand_x = static_cast<std::uint8_t>(facts.horizontal_expansion);
         component.expand_y = static_cast<std::uint8_t>(facts.vertical_expansion);
-        component.upsampling = upsampling_on_device(facts);
+        component.upsampling = on_wire(upsampling_of(facts));
         component.dc_table = huffman.dc(i);
         component.ac_table = huffman.ac(i);
         component.width = facts.width;
