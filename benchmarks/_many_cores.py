@@ -82,10 +82,10 @@ def measure_turns(
     opened: dict[str, Any] = {}
     known: dict[str, Figures] = {}
     for name in loaders:
-        num_before = len(process_tree(os.getpid()))
+        before = set(process_tree(os.getpid()))
         opened[name] = _open(name, dataset, workers)
         digest = _digest(opened[name])
-        num_processes = 1 + len(process_tree(os.getpid())) - num_before
+        num_processes = 1 + len(set(process_tree(os.getpid())) - before)
         known[name] = {"workers": workers, "processes": num_processes, "sha256": digest}
     if len({figures["sha256"] for figures in known.values()}) > 1:
         return {name: [figures] for name, figures in known.items()}

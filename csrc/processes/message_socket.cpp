@@ -14,7 +14,8 @@ namespace fastload {
 namespace {
 
 constexpr std::size_t kHeaderBytes = sizeof(std::uint64_t);
-constexpr std::size_t kReceiveBytes = std::size_t{1} << 16;
+// Messages are short; of a longer one the size is known with its first bytes.
+constexpr std::size_t kReceiveBytes = 4096;
 // Memory that a large message has left is freed.
 constexpr std::size_t kKeptBytes = std::size_t{1} << 20;
 

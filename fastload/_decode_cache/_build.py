@@ -9,11 +9,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from fastload import _native
-from fastload._decode_cache._folder import find_store_folder, open_store_folder
-from fastload._decode_cache._store import FULL, OpenStore, RecordKind, look_at_store
+from fastload._decode_cache._folder import open_store_folder
+from fastload._decode_cache._store import FULL, ImageFiles, OpenStore, RecordKind, look_at_store, open_built_records
 from fastload._pillow import _pillow
 from fastload._process._config import MAX_FILE_BYTES
 from fastload._process._exit import DaemonThread, start_threads
@@ -27,13 +26,6 @@ _LOOK_SECONDS = 0.1
 _END_SECONDS = 60.0
 
 FileAction = Callable[[bytes], "_native.BuildOutcome"]
-
-
-class ImageFiles(NamedTuple):
-    """The files that a loader reads, each once, and the steps whose result pixels are."""
-
-    paths: Sequence[bytes]
-    first_steps: _native.FirstSteps | None = None
 
 
 def begin_build(path: Path, max_bytes: int, kind: RecordKind, files: ImageFiles) -> _IndexBuild | _FileRecordBuild:
@@ -54,12 +46,6 @@ def comparing_actions(path: Path, kind: RecordKind, files: ImageFiles, number: i
         return [_index_builder(cache).compare for _ in range(number)]
     records = open_built_records(path, kind)
     return [_file_record_action(records, None, files.first_steps) for _ in range(number)]
-
-
-def open_built_records(path: Path, kind: RecordKind) -> _native.BuiltRecords:
-    """Opens the coefficients or pixels in the store at `path`, read-only. Raises what find_store_folder() raises."""
-    with find_store_folder(path, is_local=True) as folder:
-        return _native.open_built_records(folder.fd, folder.key, kind)
 
 
 class _IndexBuild:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from fastload import _native
-from fastload._decode_cache._build import FileRun, ImageFiles, begin_build
-from fastload._decode_cache._store import KINDS, RecordKind
+from fastload._decode_cache._store import KINDS, ImageFiles, RecordKind
 from fastload._display._progress import Progress
 from fastload._display._units import bytes_of, counted, in_bytes
 from fastload._process import _config
@@ -130,6 +130,8 @@ class Cache:
         files_of: Callable[[Cache], tuple[RecordKind, ImageFiles]] | None = getattr(loader, "__image_files__", None)
         if files_of is None:
             raise TypeError(f"loader must be a fastload.DataLoader, got {type(loader).__name__}")
+        from fastload._decode_cache._build import FileRun, begin_build  # memory that most programs never need
+
         kind, files = files_of(self)
         build = begin_build(self.path, self.max_bytes, kind, files)
         try:
@@ -142,7 +144,7 @@ class Cache:
             build.close()
         num_known = build.num_kept(run.counts["kept"]) + run.counts["known"] + run.counts["different"]
         if (left := len(files.paths) - num_known - run.counts["none"]) > 0:
-            _warn_of_rest(left, kind, build.trouble(), run)
+            _warn_of_rest(left, kind, build.trouble(), run.counts)
         return num_known
 
     @staticmethod
@@ -223,13 +225,11 @@ def _checked_size(max_bytes: int | str) -> int:
     return size
 
 
-def _warn_of_rest(left: int, kind: RecordKind, trouble: str | None, run: FileRun) -> None:
+def _warn_of_rest(left: int, kind: RecordKind, trouble: str | None, counts: Counter[_native.BuildOutcome]) -> None:
     reasons = [
         trouble,
-        "files that were changed in the last minute have theirs when it is called again"
-        if run.counts["too new"]
-        else "",
-        f"{counted(run.counts['unread'], 'file')} cannot be read" if run.counts["unread"] else "",
+        "files that were changed in the last minute have theirs when it is called again" if counts["too new"] else "",
+        f"{counted(counts['unread'], 'file')} cannot be read" if counts["unread"] else "",
     ]
     why = "; ".join(filter(None, reasons)) or "they are too large, or damaged records are in their place"
     warnings.warn(f"{counted(left, 'file')} have no {kind}: {why}", RuntimeWarning, stacklevel=3)

@@ -8,9 +8,8 @@ import shlex
 from collections.abc import Mapping
 
 from fastload import _native
-from fastload._decode_cache._build import open_built_records
 from fastload._decode_cache._cache import Cache, kinds_of
-from fastload._decode_cache._store import RecordKind
+from fastload._decode_cache._store import RecordKind, open_built_records
 from fastload._display._units import counted
 from fastload._process._interrupts import is_interrupt
 from fastload._process._worker_process import warn

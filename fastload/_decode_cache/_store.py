@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from fastload import _native
 from fastload._decode_cache._folder import NOT_WRITABLE, find_store_folder, open_store_folder
@@ -18,6 +19,13 @@ RecordKind = Literal["index", "coefficients", "pixels"]
 KINDS: tuple[RecordKind, ...] = get_args(RecordKind)
 # Not a system error: the store's own bytes are used up.
 FULL = -1
+
+
+class ImageFiles(NamedTuple):
+    """The files that a loader reads, each once, and the steps whose result pixels are."""
+
+    paths: Sequence[bytes]
+    first_steps: _native.FirstSteps | None = None
 
 
 class OpenStore:
@@ -92,6 +100,12 @@ def look_at_store(path: Path) -> _native.RecordStore:
     """Opens the store at `path` to look indexes up, and changes nothing. Raises what find_store_folder() raises."""
     with find_store_folder(path) as folder:
         return _native.open_record_store(folder.fd, folder.key, _ANY_BYTES, False)
+
+
+def open_built_records(path: Path, kind: RecordKind) -> _native.BuiltRecords:
+    """Opens the coefficients or pixels in the store at `path`, read-only. Raises what find_store_folder() raises."""
+    with find_store_folder(path, is_local=True) as folder:
+        return _native.open_built_records(folder.fd, folder.key, kind)
 
 
 def _close_files_of_parent() -> None:

@@ -12,10 +12,9 @@ import torch
 import torch.utils.data
 from torch.utils.data import Dataset, IterableDataset, Sampler
 
-from fastload._decode_cache._build import ImageFiles
 from fastload._decode_cache._cache import Cache, NoPixelsError, for_loader, kinds_of
 from fastload._decode_cache._loader_cache import CacheSetting
-from fastload._decode_cache._store import RecordKind
+from fastload._decode_cache._store import ImageFiles, RecordKind
 from fastload._display._stats import LoaderStats
 from fastload._iteration._iterator import EpochIterator
 from fastload._iteration._settings import LoaderSettings, check_settings

@@ -16,10 +16,10 @@ from typing import Any
 from torch.utils.data import DataLoader as TorchDataLoader
 
 from fastload import _native
-from fastload._decode_cache._build import FileAction, FileRun, ImageFiles
+from fastload._decode_cache._build import FileAction, FileRun
 from fastload._decode_cache._cache import Cache, What, default_path
 from fastload._decode_cache._report import StoreReport
-from fastload._decode_cache._store import RecordKind
+from fastload._decode_cache._store import ImageFiles, RecordKind
 from fastload._display._progress import Progress
 from fastload._loader._counterparts import as_fastload
 from fastload._loader._current import CurrentLoader
