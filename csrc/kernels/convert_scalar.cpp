@@ -43,6 +43,7 @@ class Writer {
     }
 
     void pad_run(std::size_t count, std::size_t x, std::size_t y) const noexcept {
+        if (count == 0) return;
         for (int channel = 0; channel < 3; ++channel) {
             Element* output = destination_ + layout_.element(channel, x, y);
             const Element value = convert_(channel, 0);

@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -23,10 +23,12 @@ from holders import LEGACY, WAYS
 from numbered import Numbered
 from torch.utils.data._utils import worker
 
+from fastload._iteration.python._worker_draws import WorkerDraws
 from fastload._workers import _exchanges
 from fastload._workers._exchanges import exchanged
 from fastload._workers._generators import WorkerGenerators
 from fastload._workers._seeding import seed_numpy_of_process
+from fastload._workers._user_code import UserCode
 
 DRAWS = {
     f"{kind}: {name}": draw for kind, table in (("random", WAYS), ("numpy", LEGACY)) for name, draw in table.items()
@@ -447,3 +449,19 @@ def test_states_are_set_in_workers_while_others_draw_normal_arrays() -> None:
     expected = [np.random.RandomState(number).normal() for number in range(1500)]
     seed_all(1, 1)
     assert drawn[1] == [*expected, np.random.normal()]
+
+
+def test_a_state_is_read_again_after_each_draw_and_not_otherwise() -> None:
+    generators = WorkerGenerators(1, 1)
+    draws = WorkerDraws(generators, cast("UserCode", None), None)
+    more = {"random: gauss": lambda: random.gauss(0, 1), "random: seed": lambda: random.seed(3)}
+    with exchanged(), generators.entered():
+        for name, draw in {**DRAWS, **more, "numpy: seed": lambda: np.random.seed(3)}.items():
+            for _ in range(2):  # the second normal number is one that the first has left
+                draw()
+                states = draws.copy(is_after_batch=False).generators
+                assert states.python == random.getstate(), name
+                assert plain(states.numpy) == plain(np.random.get_state()), name
+        again = draws.copy(is_after_batch=False).generators
+    assert again.python is states.python
+    assert again.numpy is states.numpy

@@ -190,7 +190,7 @@ class _Process:
         self._counters = WorkerCounters()
         self._last_key = -1
         self._has_begun = False
-        self._snapshot: SnapshotMessage | None = None  # the last one that was sent, as a whole
+        self._last: tuple[SavedWorker, SnapshotMessage] | None = None  # that was sent, as a whole
         self._parent_pid = plan.parent_pid or os.getppid()
 
     def run(self) -> None:
@@ -275,8 +275,9 @@ class _Process:
         """Returns a snapshot that is sent next, without the parts that are as they were in the one before."""
         if snapshot is None:
             return None
-        before, self._snapshot = self._snapshot, SnapshotMessage.of(snapshot)
-        return self._snapshot.after(before)
+        last, message = self._last, SnapshotMessage.of(snapshot, self._last)
+        self._last = snapshot, message
+        return message if last is None else message.after(last[1])
 
     def _report(self) -> WorkerReport:
         cache = self._cache.report()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import queue
+import random
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,41 @@ from fastload._workers._places import HeldGenerators
 from fastload._workers._random_stream import RandomKey
 from fastload._workers._seeding import bit_generator_of
 from fastload._workers._user_code import UserCode
+
+# The reference count, which every object begins with.
+_COUNT_BYTES = ctypes.sizeof(ctypes.c_ssize_t)
+
+
+class _LastState:
+    """The state of a generator, which is read again only if the memory of its objects has changed.
+
+    Reading makes an int of each of 624 words, which takes `random` 7 us and NumPy 25 us; comparing takes 1 us.
+    """
+
+    def __init__(self) -> None:
+        self._memory: tuple[Any, ...] = ()
+        self._state: Any = None
+
+    def of(self, generator: random.Random | np.random.RandomState) -> Any:
+        """Returns what state_of() does. `generator` is the same one in every call, and is not in use now."""
+        memory = _memory_of(generator)
+        if not memory or memory != self._memory:
+            self._memory, self._state = memory, state_of(generator)
+        return self._state
+
+
+def _memory_of(generator: random.Random | np.random.RandomState) -> tuple[Any, ...]:
+    """Returns all that the state consists of; empty for classes of which that is not known."""
+    if type(generator) is random.Random:
+        return _bytes_of(generator), generator.gauss_next  # type: ignore[attr-defined]
+    if type(generator) is not np.random.RandomState:
+        return ()
+    source = bit_generator_of(generator)
+    return (_bytes_of(generator), _bytes_of(source)) if type(source) is np.random.MT19937 else ()
+
+
+def _bytes_of(value: object) -> bytes:
+    return ctypes.string_at(id(value) + _COUNT_BYTES, type(value).__basicsize__ - _COUNT_BYTES)
 
 
 class WorkerDraws:
@@ -41,6 +78,7 @@ class WorkerDraws:
         self._held = held
         self._is_program = is_program
         self._has_looked_again = False
+        self._python, self._numpy = _LastState(), _LastState()
 
     @property
     def _knows_numpy(self) -> bool:
@@ -89,8 +127,8 @@ class WorkerDraws:
         if self._held is not None and is_after_batch and not self._has_looked_again:
             self._held.find_more()
             self._has_looked_again = True
-        torch, python = self._generators.torch.get_state(), self._generators.random.getstate()
-        states = ProgramStates(torch, python, state_of(self._generators.numpy) if self._knows_numpy else None)
+        numpy = self._numpy.of(self._generators.numpy) if self._knows_numpy else None
+        states = ProgramStates(self._generators.torch.get_state(), self._python.of(self._generators.random), numpy)
         return SavedWorker(states, *(({}, ()) if self._held is None else (self._held.states(), self._held.unread)))
 
 
