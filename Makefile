@@ -95,7 +95,7 @@ bench: $(VENV)/.built
 build_on_gpu = FASTLOAD_CUDA=auto $(PYTHON) setup.py --quiet build_ext --inplace
 on_gpu = @if $(PYTHON) -m benchmarks._gpu_machine; then set -ex; $(build_on_gpu); $(1); else test $$? -eq 3; fi
 
-GPU_TESTS := tests/device tests/loader tests/examples/test_cuda_op_in_dataset.py
+GPU_TESTS := tests/device tests/loader tests/examples/test_cuda_op_in_dataset.py tests/oracle/test_device_decode.py
 # These also run under torch's own finder of races, which sees the operations that Python gives to the device.
 ORDER_TESTS := tests/device/test_on_gpu.py tests/loader/test_device_order.py
 

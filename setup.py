@@ -121,7 +121,7 @@ class BuildExtensions(Base):
             super().build_extension(extension)
             return
         try:
-            extension.extra_objects.append(TOOLKIT.compile(str(ROOT / "csrc"), self.build_temp))
+            extension.extra_objects += TOOLKIT.compile(str(ROOT / "csrc"), self.build_temp)
             extension.library_dirs += TOOLKIT.library_folders()
             super().build_extension(extension)
         except (OSError, RuntimeError, ValueError, BaseError, subprocess.CalledProcessError) as error:
@@ -136,7 +136,7 @@ def new_extension(name: str, sources: list[str], **more: object) -> Extension:
     return Extension(
         f"fastload.{name}",
         sources=sources,
-        depends=[EXPORTS, setup_cuda.SOURCE, *headers],
+        depends=[EXPORTS, *setup_cuda.SOURCES, *headers],
         include_dirs=[str(ROOT / "csrc"), pybind11_include()],
         # No contraction to fused multiply-add, which some processors do by default: resize weights must be Pillow's.
         extra_compile_args=["-std=c++17", "-O3", "-g0", "-ffp-contract=off", "-fvisibility=hidden", "-pthread"],

@@ -16,7 +16,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-SOURCE = "csrc/cuda/convert_kernels.cu"
+SOURCES = ("csrc/cuda/convert_kernels.cu", "csrc/cuda/decode_kernels.cu")
 COMPUTE_CAPABILITIES = ("7.5", "8.0", "8.6", "8.9", "9.0", "10.0", "12.0")
 
 
@@ -37,18 +37,20 @@ class Toolkit:
 
     def library_folders(self) -> list[str]:
         """Returns nvcc's own folders of the runtime: layouts differ, and nvcc may be a script around another."""
-        return re.findall(r'"-L([^"]+)"', run(self.nvcc, "--dryrun", "-c", SOURCE).stderr)
+        return re.findall(r'"-L([^"]+)"', run(self.nvcc, "--dryrun", "-c", SOURCES[0]).stderr)
 
-    def compile(self, include: str, folder: str) -> str:
-        """Compiles the kernels and returns their object file."""
-        compiled = Path(folder, "convert_kernels.o")
-        compiled.parent.mkdir(parents=True, exist_ok=True)
+    def compile(self, include: str, folder: str) -> list[str]:
+        """Compiles the kernels and returns their object files."""
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        return [self._compile_one(source, include, str(Path(folder, f"{Path(source).stem}.o"))) for source in SOURCES]
+
+    def _compile_one(self, source: str, include: str, compiled: str) -> str:
         options = ["-std=c++17", "-O3", f"-I{include}", "-Xcompiler=-fPIC,-fvisibility=hidden", *self.generated_code()]
         jobs = f"--threads={os.environ.get('MAX_JOBS', 0)}"
-        command = [self.nvcc, *options, jobs, "-c", SOURCE, "-o", str(compiled)]
+        command = [self.nvcc, *options, jobs, "-c", source, "-o", compiled]
         sys.stdout.write(shlex.join(command) + "\n")
         run(*command)
-        return str(compiled)
+        return compiled
 
     def generated_code(self) -> list[str]:
         """Returns nvcc's options for the GPUs; without a list, also for PTX of the newest one, for future GPUs."""

@@ -6,6 +6,18 @@
 cuda_version: str
 
 def load(device: int) -> tuple[int, str]: ...
+def decode(
+    *,
+    host_wire: int,
+    wire: int,
+    scratch: int,
+    pixels: int,
+    faults: int,
+    samples: int,
+    pixel_bytes: int,
+    device: int,
+    stream: int,
+) -> tuple[int, str]: ...
 def convert(
     *,
     pixels: int,

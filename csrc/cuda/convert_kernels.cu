@@ -1,10 +1,10 @@
 #include "cuda/convert_kernels.h"
 
-#include <cuda_runtime_api.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <initializer_list>
+
+#include "cuda/kernel_status.h"
 
 namespace fastload {
 namespace {
@@ -53,18 +53,11 @@ const Kernel* kernels_for(int element_size_bytes) noexcept {
     }
 }
 
-// The runtime also keeps the error for the next call that asks; this takes it from there.
-DeviceStatus status_of(cudaError_t error, const char* call) noexcept {
-    if (error == cudaSuccess) return {};
-    static_cast<void>(cudaGetLastError());
-    return {static_cast<int>(error), cudaGetErrorName(error), cudaGetErrorString(error), call};
-}
-
 // Enough for all groups, and no more than can run at a time.
 DeviceStatus count_blocks(const BatchConversion& batch, int device, unsigned* blocks) noexcept {
     int multiprocessors = 0;
     const cudaError_t error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
-    if (error != cudaSuccess) return status_of(error, "cudaDeviceGetAttribute");
+    if (error != cudaSuccess) return kernel_status(error, "cudaDeviceGetAttribute");
     const std::uint64_t values = batch.images * batch.pixels_per_image * (batch.channels_last ? 3 : 1);
     const std::uint64_t threads = values / static_cast<unsigned>(group_width(batch)) + 1;
     const std::uint64_t at_a_time = static_cast<std::uint64_t>(multiprocessors) * kBlocksPerMultiprocessor;
@@ -77,15 +70,11 @@ DeviceStatus count_blocks(const BatchConversion& batch, int device, unsigned* bl
 int convert_kernels_cuda_version() noexcept { return CUDART_VERSION; }
 
 DeviceStatus load_convert_kernels(int device) noexcept {
-    if (const cudaError_t error = cudaSetDevice(device); error != cudaSuccess) {
-        return status_of(error, "cudaSetDevice");
-    }
-    // All of them: a kernel that is loaded at its first launch may make the launch wait for the device.
+    if (const DeviceStatus status = set_kernel_device(device); !status.is_ok()) return status;
     for (const int element_size_bytes : {1, 2, 4, 8}) {
         for (int i = 0; i < 4; ++i) {
-            cudaFuncAttributes attributes;
-            const cudaError_t error = cudaFuncGetAttributes(&attributes, kernels_for(element_size_bytes)[i]);
-            if (error != cudaSuccess) return status_of(error, "cudaFuncGetAttributes");
+            const DeviceStatus status = load_kernel(kernels_for(element_size_bytes)[i]);
+            if (!status.is_ok()) return status;
         }
     }
     return {};
@@ -93,18 +82,15 @@ DeviceStatus load_convert_kernels(int device) noexcept {
 
 DeviceStatus launch_convert(const BatchConversion& batch, int device, StreamId stream) noexcept {
     const Kernel* const kernels = kernels_for(batch.element_size_bytes);
-    if (kernels == nullptr) return status_of(cudaErrorInvalidValue, "launch_convert");
+    if (kernels == nullptr) return kernel_status(cudaErrorInvalidValue, "launch_convert");
     if (batch.images == 0 || batch.pixels_per_image == 0) return {};
-    // This runtime has its own current device for each thread; torch's runtime does not set it.
-    if (const cudaError_t error = cudaSetDevice(device); error != cudaSuccess) {
-        return status_of(error, "cudaSetDevice");
-    }
+    if (const DeviceStatus status = set_kernel_device(device); !status.is_ok()) return status;
     const bool is_wide = group_width(batch) > 1;
     Kernel const kernel = kernels[2 * is_wide + batch.channels_last];
     unsigned blocks = 0;
     if (const DeviceStatus counted = count_blocks(batch, device, &blocks); !counted.is_ok()) return counted;
     kernel<<<blocks, kThreadsPerBlock, 0, reinterpret_cast<cudaStream_t>(stream)>>>(batch);
-    return status_of(cudaGetLastError(), "cudaLaunchKernel");
+    return kernel_status(cudaGetLastError(), "cudaLaunchKernel");
 }
 
 }  // namespace fastload

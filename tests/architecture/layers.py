@@ -61,7 +61,16 @@ PYTHON_LEVELS = {
 LEVELS = {
     "csrc": CPP_LEVELS,
     "csrc/codec": {"decoder": 0, "jpeg": 1},
-    "csrc/cuda": {"convert_loop": 0, "decode": 0, "runtime_table": 0, "convert_kernels": 1, "cuda_backend": 1},
+    "csrc/cuda": {
+        "bits": 0,
+        "kernel_status": 0,
+        "runtime_table": 0,
+        "convert_loop": 1,
+        "decode": 1,
+        "convert_kernels": 2,
+        "cuda_backend": 2,
+        "decode_kernels": 2,
+    },
     "csrc/image": {"pixels": 0, "random": 0, "resize": 0, "blur": 1, "plan": 1, "steps": 2},
     "csrc/io": {
         "file_facts": 0,

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+import torch
 from cpp import build
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
@@ -25,6 +26,7 @@ from corpora_files import corpora_root, manifest_rows
 from jpeg_oracle import IN_ONE_SCAN, noisy_pixels, random_region, written_by_pillow
 
 from fastload._images._source import resize_order_of_pillow
+from fastload._native import cuda_kernels
 
 Pixels = NDArray[np.uint8]
 Region = tuple[int, int, int, int]
@@ -70,22 +72,32 @@ class Device:
 
     def make(self, file: bytes, level: str, sample: Sample) -> Pixels | None:
         """Returns the sample, uint8 [height, width, 3]; None for a file without an index."""
+        if not self._ask(file, level, sample):
+            return None
+        width, height = sample.kept[2:]
+        return np.frombuffer(self._read(3 * width * height), np.uint8).reshape(height, width, 3)
+
+    def scan_form(self, file: bytes, level: str, sample: Sample) -> tuple[bytes, int]:
+        """Returns the sample in scan form, and the bytes of scratch memory that it needs."""
+        assert self._ask(file, level, sample, wants_scan=True)
+        scratch, size = struct.unpack("<2i", self._read(8))
+        return self._read(size), scratch
+
+    def _ask(self, file: bytes, level: str, sample: Sample, *, wants_scan: bool = False) -> bool:
+        """Returns whether the file has an index, and the answer follows."""
         is_new = (file, level) != (self._file, self._level)
         self._file, self._level = file, level
         numbers = (
             len(file) if is_new else 0, LEVELS[level], *sample.crop, *sample.to, *sample.kept,
-            INTERPOLATIONS[sample.interpolation], self._order, sample.is_mirrored,
+            INTERPOLATIONS[sample.interpolation], self._order, sample.is_mirrored, wants_scan,
             *(sample.box or (0, 0, *sample.crop[2:])),
         )  # fmt: skip
         assert self._child.stdin is not None
-        self._child.stdin.write(struct.pack("<15i4f", *numbers) + (file if is_new else b""))
+        self._child.stdin.write(struct.pack("<16i4f", *numbers) + (file if is_new else b""))
         self._child.stdin.flush()
         answer: int = struct.unpack("<i", self._read(4))[0]
-        if answer == NO_INDEX:
-            return None
-        assert answer == MADE, (answer, level, sample)
-        width, height = sample.kept[2:]
-        return np.frombuffer(self._read(3 * width * height), np.uint8).reshape(height, width, 3)
+        assert answer in (MADE, NO_INDEX), (answer, level, sample)
+        return answer == MADE
 
     def _read(self, size: int) -> bytes:
         assert self._child.stdout is not None
@@ -189,6 +201,53 @@ def test_all_files_of_the_corpora_that_have_an_index_have_pillows_pixels(device:
         check(device, file, samples + [any_sample(rng, size) for _ in range(windows)])
         num_checked += 1
     assert num_checked > 100
+
+
+SCAN_FORM, PIXEL_FORM = 1, 0
+
+
+def wire_of(samples: list[tuple[int, bytes, int]], scratch_bytes: int) -> NDArray[np.uint8]:
+    """Returns the wire of samples, each with its form, bytes and need of scratch memory: Note [decoded batch]."""
+    entries, parts = np.zeros((len(samples), 4), np.uint32), b""
+    used = 0
+    for number, (form, data, scratch) in enumerate(samples):
+        used = 0 if used + scratch > scratch_bytes else used
+        padded = data + bytes(-len(data) % 16)
+        entries[number] = form, len(samples) + len(parts) // 16, len(padded) // 16, used // 16
+        parts, used = parts + padded, used + scratch
+    return np.frombuffer(entries.tobytes() + parts, np.uint8)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("share", [1.0, 0.3])
+def test_a_gpu_makes_pillows_pixels(device: Device, share: float) -> None:
+    """A batch of 300 samples, of which every fifth is in pixel form, in one run and in several."""
+    kernels = cuda_kernels()
+    assert kernels is not None, "the CUDA kernels are not built"
+    rng, samples, expected = random.Random(1), [], []
+    for number in range(60):
+        size = (rng.randint(30, 300), rng.randint(130, 300))
+        name = rng.choice(list(IN_ONE_SCAN))
+        file = jpeg_writer.encode(jpeg_writer.random_file(np.random.default_rng(number), size, IN_ONE_SCAN[name]))
+        image = Image.open(io.BytesIO(file)).convert("RGB")
+        for place in range(5):
+            sample = any_sample(rng, size)._replace(to=(61, 47), kept=(0, 0, 61, 47))
+            expected.append(sample.of_pillow(image))
+            form = (PIXEL_FORM, expected[-1].tobytes(), 0)
+            samples.append((SCAN_FORM, *device.scan_form(file, "rows", sample)) if place else form)
+    scratch_bytes = max(max(need for *_, need in samples), int(share * sum(need for *_, need in samples)))
+    host = torch.from_numpy(wire_of(samples, scratch_bytes).copy()).pin_memory()
+    wire, scratch = host.cuda(), torch.empty(scratch_bytes, dtype=torch.uint8, device="cuda")
+    pixels = torch.empty((len(samples), 47, 61, 3), dtype=torch.uint8, device="cuda")
+    faults = torch.empty(len(samples), dtype=torch.int32, device="cuda")
+    index, stream = torch.cuda.current_device(), torch.cuda.current_stream().cuda_stream
+    assert kernels.load(index) == (0, "")
+    assert kernels.decode(
+        host_wire=host.data_ptr(), wire=wire.data_ptr(), scratch=scratch.data_ptr(), pixels=pixels.data_ptr(),
+        faults=faults.data_ptr(), samples=len(samples), pixel_bytes=3 * 47 * 61, device=index, stream=stream,
+    ) == (0, "")  # fmt: skip
+    assert faults.tolist() == [0] * len(samples)
+    np.testing.assert_array_equal(pixels.cpu().numpy(), np.stack(expected))
 
 
 def test_doubles_are_for_the_weights_alone() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -21,6 +22,10 @@ MODULE_INPUTS = [
     "csrc/base/host_device.h",
     "csrc/bindings/cuda_kernels.cpp",
     "csrc/device/backend.h",
+    "csrc/device/decode_batch.h",
+    "csrc/device/scan_wire.h",
+    "csrc/kernels/idct_weights.h",
+    "csrc/kernels/zigzag.h",
     "csrc/python/without_gil.h",
 ]
 BUILD_LIMIT_SECONDS = 120
@@ -149,8 +154,10 @@ numbers = dict.fromkeys(("pixels", "table", "out", "device", "stream"), 0)
 call = lambda **changes: module.convert(
     **numbers, **{"batch": 1, "pixels_per_image": 1, "element_size": 4, "channels_last": True} | changes
 )
+wires = ("host_wire", "wire", "scratch", "pixels", "faults", "samples", "pixel_bytes", "device", "stream")
 print(module.cuda_version)
 print(module.load(0), call(), call(element_size=8, channels_last=False), call(element_size=3), call(batch=0))
+print(module.decode(**dict.fromkeys(wires, 0)))
 print("torch" in sys.modules)
 """
 
@@ -181,17 +188,38 @@ def test_required_kernels_need_no_torch_to_be_built_and_no_driver_to_be_imported
     assert compiled_for(module) == ({80, 86, 90}, {86})
     output = subprocess.run([sys.executable, "-c", CALL_KERNELS, module], capture_output=True, text=True, timeout=20)
     assert output.returncode == 0, output.stderr
-    version, answers, has_torch = output.stdout.splitlines()
+    version, answers, of_decode, has_torch = output.stdout.splitlines()
     assert version.split(".")[0].isdigit()
     assert has_torch == "False"
     if not has_driver():
         refused = "(35, 'cudaErrorInsufficientDriver')"
         assert answers == f"{refused} {refused} {refused} (1, 'cudaErrorInvalidValue') (0, '')"
+        assert of_decode == refused
     exported = subprocess.run(["nm", "-D", "--defined-only", module], capture_output=True, text=True).stdout
     assert [line.split()[-1] for line in exported.splitlines()] == ["PyInit__cuda_kernels"]
     dynamic = subprocess.run(["readelf", "-d", module], capture_output=True, text=True).stdout
     assert "NEEDED" in dynamic
     assert not any(name in dynamic for name in ("libcuda", "libtorch", "libc10", "RUNPATH", "RPATH"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gpu", [75, 80, 86, 89, 90, 100, 120])
+def test_decode_kernels_have_no_stack_and_few_registers(gpu: int, nvcc: str, tmp_path: Path) -> None:
+    known = subprocess.run([nvcc, "--list-gpu-code"], capture_output=True, text=True).stdout.split()
+    if f"sm_{gpu}" not in known:
+        pytest.skip(f"this nvcc does not know sm_{gpu}")
+    command = [nvcc, "-std=c++17", "-O3", f"-I{ROOT / 'csrc'}", f"-gencode=arch=compute_{gpu},code=sm_{gpu}"]
+    source = ROOT / "csrc" / "cuda" / "decode_kernels.cu"
+    result = subprocess.run(
+        [*command, "-Xptxas=-v", "-c", source, "-o", tmp_path / "kernels.o"], capture_output=True, text=True, check=True
+    )
+    registers = [int(number) for number in re.findall(r"Used (\d+) registers", result.stderr)]
+    assert len(registers) == 7
+    assert max(registers) <= 64
+    assert set(re.findall(r"(\d+) bytes (?:stack frame|spill stores|spill loads)", result.stderr)) == {"0"}
+    shared = [int(number) for number in re.findall(r"(\d+) bytes smem", result.stderr)]
+    assert shared
+    assert max(shared) <= 16 * 1024
 
 
 def test_kernels_that_cannot_be_compiled_are_left_out_with_one_sentence(source: Path, nvcc_that_fails: Path) -> None:

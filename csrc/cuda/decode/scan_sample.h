@@ -8,7 +8,7 @@
 
 namespace fastload {
 
-// Each pointer is to memory of the device and at a multiple of 16 bytes.
+// Each pointer is to memory of the device, and all but `pixels` are multiples of 16 bytes.
 struct ScanSample {
     const std::uint8_t* wire = nullptr;
     std::uint8_t* scratch = nullptr;  // ScanScratch::end bytes

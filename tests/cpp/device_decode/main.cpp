@@ -1,6 +1,7 @@
 // Makes samples by the kernels that decode on a device, run on the host. Reads requests from the standard input:
 // numbers of the struct below and, unless `file_bytes` is 0, which stands for the file before, that many bytes of a
-// file. Writes for each of them an Answer and, if it is kMade, the pixels, uint8[height, width, 3].
+// file. Writes for each of them an Answer and, if it is kMade, the pixels, uint8[height, width, 3], or, where these are
+// wanted, the bytes of scratch memory and of the sample in scan form, and the sample.
 #include <unistd.h>
 
 #include <cstdint>
@@ -24,6 +25,7 @@ struct Request {
     std::int32_t interpolation;  // an Interpolation
     std::int32_t order;          // a ResizeOrder
     std::int32_t is_mirrored;
+    std::int32_t wants_scan;
     float box[4];  // of the crop: left, top, right, bottom
 };
 
@@ -52,8 +54,9 @@ void write_all(const void* from, std::size_t bytes) {
 
 Region region_of(const std::int32_t (&sides)[4]) { return {sides[0], sides[1], sides[2], sides[3]}; }
 
-// Leaves the sample in *device.
-Answer make(const testing::ScanMaker& maker, const Request& request, std::unique_ptr<testing::EmulatedScan>* device) {
+// Leaves the sample in *wire and *device.
+Answer make(const testing::ScanMaker& maker, const Request& request, std::vector<std::uint8_t>* wire,
+            std::unique_ptr<testing::EmulatedScan>* device) {
     if (!maker.is_indexed()) return Answer::kNoIndex;
     testing::WantedSample wanted(region_of(request.crop), {request.to[0], request.to[1]});
     wanted.kept = region_of(request.kept);
@@ -62,9 +65,9 @@ Answer make(const testing::ScanMaker& maker, const Request& request, std::unique
     wanted.order = static_cast<ResizeOrder>(request.order);
     wanted.is_mirrored = request.is_mirrored != 0;
     wanted.box = {request.box[0], request.box[1], request.box[2], request.box[3]};
-    const std::vector<std::uint8_t> wire = maker.make(wanted);
-    if (wire.empty()) return Answer::kNoScanForm;
-    *device = std::make_unique<testing::EmulatedScan>(ByteSpan(wire.data(), wire.size()));
+    *wire = maker.make(wanted);
+    if (wire->empty()) return Answer::kNoScanForm;
+    *device = std::make_unique<testing::EmulatedScan>(ByteSpan(wire->data(), wire->size()));
     return (*device)->run(64) == PieceFault::kNone ? Answer::kMade : Answer::kFault;
 }
 
@@ -79,10 +82,19 @@ int answer_all() {
             maker = std::make_unique<testing::ScanMaker>(ByteSpan(file.data(), file.size()),
                                                          static_cast<jpeg::IndexLevel>(request.level));
         }
+        std::vector<std::uint8_t> wire;
         std::unique_ptr<testing::EmulatedScan> device;
-        const Answer answer = make(*maker, request, &device);
+        const Answer answer = make(*maker, request, &wire, &device);
         write_all(&answer, sizeof answer);
-        if (answer == Answer::kMade) write_all(device->pixels().data(), device->pixels().size());
+        if (answer != Answer::kMade) continue;
+        if (request.wants_scan == 0) {
+            write_all(device->pixels().data(), device->pixels().size());
+            continue;
+        }
+        const std::int32_t bytes[] = {static_cast<std::int32_t>(ScanScratch(device->sample().head()).end),
+                                      static_cast<std::int32_t>(wire.size())};
+        write_all(bytes, sizeof bytes);
+        write_all(wire.data(), wire.size());
     }
     return 0;
 }
