@@ -79,15 +79,18 @@ class ScanMaker {
 
     // Empty if there is no scan form of it.
     std::vector<std::uint8_t> make(const WantedSample& wanted) const {
-        const jpeg::IndexedScan scan = {header_, data_, index_};
         ScanHead head;
-        if (!jpeg::is_proven(scan, wanted.region()) ||
-            !describe_resize(wanted.shape(), wanted.kept, wanted.interpolation, wanted.order, &head)) {
-            return {};
-        }
+        if (!describe_resize(wanted.shape(), wanted.kept, wanted.interpolation, wanted.order, &head)) return {};
         head.is_mirrored = wanted.is_mirrored ? 1 : 0;
         head.placement = wanted.placement;
-        jpeg::describe_scan(scan, wanted.region(), &head);
+        return make(wanted.region(), head);
+    }
+
+    // The same where the head says what becomes of the region.
+    std::vector<std::uint8_t> make(const Region& region, ScanHead head) const {
+        const jpeg::IndexedScan scan = {header_, data_, index_};
+        if (!jpeg::is_proven(scan, region)) return {};
+        jpeg::describe_scan(scan, region, &head);
         if (!is_valid_scan(head, head.bytes)) return {};
         std::vector<std::uint8_t> wire(head.bytes);
         jpeg::write_scan(scan, head, {wire.data(), wire.size()});

@@ -12,6 +12,7 @@
 
 namespace fastload {
 
+class DescribedImage;
 class WorkingImage;
 
 // The layout of a sample's elements in the batch.
@@ -34,6 +35,9 @@ class Operation {
 
     // Changes the image. Fails with kOutOfMemory, and with kInvalidGeometry if a table's size overflows.
     virtual Status run(WorkingImage* image) const noexcept = 0;
+
+    // Changes the description of an image as run() changes the image. False if that takes pixels on the host.
+    virtual bool describe(DescribedImage* /*image*/) const noexcept { return false; }
 
     // Changes the finished elements of a sample of `size`, after the last write.
     virtual void run_on_elements(const OutputLayout& /*layout*/, ImageSize /*size*/, void* /*sample*/) const noexcept {}

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "image/plan/argument_checks.h"
+#include "image/plan/described_image.h"
 #include "image/plan/working_image.h"
 #include "image/steps/resize.h"
 
@@ -17,6 +18,10 @@ class Crop final : public Operation {
     Status run(WorkingImage* image) const noexcept override {
         image->crop(crop_);
         return Status::ok();
+    }
+    bool describe(DescribedImage* image) const noexcept override {
+        image->crop(crop_);
+        return true;
     }
     OperationReport report() const override {
         const Region& inside = crop_.inside;

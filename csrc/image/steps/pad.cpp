@@ -4,6 +4,7 @@
 
 #include "image/pixels/nearest_axis.h"
 #include "image/plan/argument_checks.h"
+#include "image/plan/described_image.h"
 #include "image/plan/working_image.h"
 
 namespace fastload {
@@ -47,6 +48,10 @@ class PadImage final : public Operation {
                              [&](const PlanarImageView& source, const PlanarImageView& destination) {
                                  return write_padded(source, padding_, destination, &image->workspace().positions);
                              });
+    }
+    bool describe(DescribedImage* image) const noexcept override {
+        if (padding_.is_zeros()) image->crop(zeros_around(image->size(), padding_));
+        return padding_.is_zeros();
     }
     OperationReport report() const override {
         return {"pad",           padding_.left,          padding_.top, padding_.right,

@@ -4,6 +4,7 @@
 
 #include "image/pixels/nearest_axis.h"
 #include "image/plan/argument_checks.h"
+#include "image/plan/described_image.h"
 #include "image/plan/working_image.h"
 
 namespace fastload {
@@ -47,6 +48,9 @@ class FilteredResize final : public PartialOperation {
         StripImageView strips;
         if (Status status = image->find_in_strips(source(), &strips); !status.is_ok()) return status;
         return image->resize(strips, shape_, window_, interpolation_);
+    }
+    bool describe(DescribedImage* image) const noexcept override {
+        return image->resize(shape_, window_, interpolation_);
     }
     OperationReport report() const override {
         OperationReport report = report_resize(shape_.to, interpolation_);

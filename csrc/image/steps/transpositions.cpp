@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "image/plan/described_image.h"
 #include "image/plan/working_image.h"
 
 namespace fastload {
@@ -15,6 +16,10 @@ class HorizontalFlip final : public Operation {
     Status run(WorkingImage* image) const noexcept override {
         image->flip();
         return Status::ok();
+    }
+    bool describe(DescribedImage* image) const noexcept override {
+        image->flip();
+        return true;
     }
     OperationReport report() const override { return {"hflip"}; }
 };
