@@ -137,11 +137,17 @@ class EmulatedBatch {
 
     // Decodes all of it with scratch memory of this size. `pixel_bytes` are of one sample.
     void run(std::uint64_t scratch_bytes, std::uint64_t pixel_bytes, int threads) {
-        const std::vector<std::uint8_t> host = make_wire(scratch_bytes);
+        run(make_wire(), static_cast<std::uint32_t>(samples_.size()), scratch_bytes, pixel_bytes, threads);
+    }
+
+    // Decodes a wire whose samples have no scratch memory yet.
+    void run(std::vector<std::uint8_t> host, std::uint32_t num_samples, std::uint64_t scratch_bytes,
+             std::uint64_t pixel_bytes, int threads) {
+        place_scratch(host.data(), num_samples, scratch_bytes);
         GuardedMemory wire(host.size());
         GuardedMemory scratch(scratch_bytes);
-        pixels_.assign(samples_.size() * pixel_bytes, 0xA5);
-        faults_.assign(samples_.size(), 0xA5A5A5A5);
+        pixels_.assign(num_samples * pixel_bytes, 0xA5);
+        faults_.assign(num_samples, 0xA5A5A5A5);
         std::memcpy(wire.last(host.size()), host.data(), host.size());
         DecodeBatch batch;
         batch.host_wire = host.data();
@@ -150,7 +156,7 @@ class EmulatedBatch {
         batch.pixels = pixels_.data();
         batch.faults = faults_.data();
         batch.pixel_bytes = pixel_bytes;
-        batch.num_samples = static_cast<std::uint32_t>(samples_.size());
+        batch.num_samples = num_samples;
         num_runs_ = 0;
         for (std::uint32_t first = 0; first < batch.num_samples; ++num_runs_) {
             const DecodeRun run = run_from(batch, first);
@@ -165,7 +171,7 @@ class EmulatedBatch {
     const std::vector<std::uint32_t>& faults() const { return faults_; }
 
   private:
-    std::vector<std::uint8_t> make_wire(std::uint64_t scratch_bytes) const {
+    std::vector<std::uint8_t> make_wire() const {
         std::vector<std::uint8_t> wire(sizeof(WireEntry) * samples_.size());
         for (std::size_t i = 0; i < samples_.size(); ++i) {
             const WireEntry entry = {forms_[i], static_cast<std::uint32_t>(wire.size() / 16),
@@ -174,7 +180,6 @@ class EmulatedBatch {
             wire.resize((wire.size() + 15) / 16 * 16);
             std::memcpy(wire.data() + sizeof entry * i, &entry, sizeof entry);
         }
-        place_scratch(wire.data(), static_cast<std::uint32_t>(samples_.size()), scratch_bytes);
         return wire;
     }
 

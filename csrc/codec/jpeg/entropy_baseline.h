@@ -48,6 +48,7 @@ class EntropyScan : public SegmentWalk {
     // Packs the next `count` MCUs: block b is appended to blocks()[b].row.
     Status pack(std::uint32_t count) noexcept { return run<Target::kPacked>(count); }
 
+    const ScanData& data() const noexcept { return data_; }
     std::size_t data_bytes() const noexcept { return data_.size; }
     // The number of the next MCU.
     std::uint32_t next_mcu() const noexcept { return mcu_count_ - mcus_left_; }

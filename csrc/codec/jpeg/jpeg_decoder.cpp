@@ -122,6 +122,18 @@ Status JpegDecoder::decode(const Region& region, EntropyIndex* index, StripImage
     return status;
 }
 
+bool JpegDecoder::read_scan(const Region& region, EntropyIndex* index, jpeg::ScanData* data) noexcept {
+    const ScanGrid grid(header_.frame, header_.first_scan, jpeg::decode_window(header_.frame, region));
+    const auto rows = static_cast<std::uint32_t>(grid.window.bottom);
+    if (index->rows_known() < rows) {
+        return sequential_.extend(file_, header_, rows, index, data).is_ok() && index->rows_known() >= rows;
+    }
+    std::size_t end_offset = 0;
+    const Status status =
+        scan_reader_.read(file_, header_.first_scan.data_offset, grid.mcu_count(), 0, data, &end_offset);
+    return status.is_ok() && data->size == index->data_bytes();
+}
+
 Status JpegDecoder::read_coefficients(jpeg::CoefficientWriter* writer) noexcept {
     if (!is_ready_) return Status::unsupported("no header has been read");
     return header_.frame.is_progressive ? progressive_.read(file_, header_, writer)

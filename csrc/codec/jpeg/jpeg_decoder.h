@@ -73,6 +73,12 @@ class JpegDecoder {
     // True if the last decode() found its index to be of other data.
     bool was_index_wrong() const noexcept { return !header_.frame.is_progressive && sequential_.was_index_wrong(); }
 
+    // Reads, for a device, the scan of the file that read_header() accepted last: Note [scan form]. `index` is of its
+    // scan_shape() and knows all rows of the region afterwards. The data are valid as long as a view of decode(). False
+    // if the file has a fault in these rows, if the index is of other data, or without memory.
+    bool read_scan(const Region& region, jpeg::EntropyIndex* index, jpeg::ScanData* data) noexcept;
+    const jpeg::Header& header() const noexcept { return header_; }
+
     std::size_t scratch_bytes() const noexcept;
     // Invalidates the view that decode() returned.
     void release_scratch(ScratchRule rule) noexcept;

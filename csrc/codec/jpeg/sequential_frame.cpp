@@ -9,8 +9,6 @@
 namespace fastload::jpeg {
 namespace {
 
-// At least 1 / 8 of the rows must be new, or they are not worth a new record.
-constexpr std::uint32_t kMinExtension = 8;
 constexpr std::size_t kSampleBlockBytes = 64;
 
 bool is_same_fault(const Status& a, const Status& b) {
@@ -129,8 +127,8 @@ Status SequentialFrame::decode_rows(const Scan& scan, EntropyIndex* index) noexc
     const auto left = static_cast<std::uint32_t>(grid.window.left);
     const auto top = static_cast<std::uint32_t>(grid.window.top);
     const auto bottom = static_cast<std::uint32_t>(grid.window.bottom);
-    const bool is_recording = index != nullptr && (bottom - std::min(bottom, index->rows_known())) * kMinExtension >=
-                                                      index->shape().mcus_high;
+    const bool is_recording =
+        index != nullptr && index->is_worth_a_record(bottom - std::min(bottom, index->rows_known()));
     IndexedWalk walk(entropy_, index, is_recording);
     Status status = walk.walk_to(top * wide);
     for (std::uint32_t row = top; status.is_ok() && row < bottom; ++row) {
@@ -145,6 +143,17 @@ Status SequentialFrame::decode_rows(const Scan& scan, EntropyIndex* index) noexc
     }
     has_relied_ = walk.has_relied();
     return status.is_ok() ? entropy_.finish() : status;
+}
+
+Status SequentialFrame::extend(ByteSpan file, const Header& header, std::uint32_t rows, EntropyIndex* index,
+                               ScanData* data) noexcept {
+    begin(file, header);
+    return for_each_scan(data_reader(), [&](const Scan&, int) {
+        if (!index->accepts(entropy_.data_bytes())) return Status::irregular("an index of other data", 0);
+        *data = entropy_.data();
+        const Status status = IndexedWalk(entropy_, index, true).walk_to(rows * index->shape().mcus_wide);
+        return status.is_ok() ? entropy_.finish() : status;
+    });
 }
 
 // If scans have one component each, all rows are kept until the last scan.

@@ -25,6 +25,11 @@ class SequentialFrame : public FrameScans {
     // must live until the reconstructor's view is taken. For `index` see JpegDecoder::decode.
     Status decode(ByteSpan file, const Header& header, const Region& region, EntropyIndex* index) noexcept;
 
+    // Walks through the first `rows` rows of MCUs of a file with one scan, as far as `index` does not know them, and
+    // records them. *data is valid as long as the reader's.
+    Status extend(ByteSpan file, const Header& header, std::uint32_t rows, EntropyIndex* index,
+                  ScanData* data) noexcept;
+
     // Decodes all of such a file and writes its coefficients.
     Status read(ByteSpan file, const Header& header, CoefficientWriter* writer) noexcept;
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -11,6 +12,8 @@
 #include "base/status.h"
 #include "codec/jpeg/entropy_index.h"
 #include "codec/jpeg/jpeg_decoder.h"
+#include "codec/jpeg/scan_data.h"
+#include "device/scan_wire.h"
 #include "engine/cache/decode_cache.h"
 #include "engine/sample/sample_timings.h"
 
@@ -24,18 +27,35 @@ class IndexedDecode {
 
     // As JpegDecoder::decode of `contents`, of which the decoder has accepted the header.
     Status decode(JpegDecoder& decoder, ByteSpan contents, const Region& region, StripImageView* rgb,
-                  SampleTimings* timings) noexcept;
+                  SampleTimings* timings) noexcept {
+        find(decoder, contents, decoder.gains_from_index(region), timings);
+        return decode_found(decoder, region, rgb, timings);
+    }
+
+    // Looks for the index of `contents`, unless it is not wanted; the functions below use it.
+    void find(const JpegDecoder& decoder, ByteSpan contents, bool is_wanted, SampleTimings* timings) noexcept;
+    Status decode_found(JpegDecoder& decoder, const Region& region, StripImageView* rgb,
+                        SampleTimings* timings) noexcept;
+    // Sets what the head says of the file: jpeg::describe_scan. False if the index does not know all of the region, or
+    // a device must not be given the sample.
+    bool describe_scan(JpegDecoder& decoder, const Region& region, ScanHead* head, SampleTimings* timings) noexcept;
+    // Writes that sample: jpeg::write_scan.
+    void write_scan(const JpegDecoder& decoder, const ScanHead& head, Span<std::uint8_t> wire,
+                    SampleTimings* timings) noexcept;
 
     std::size_t scratch_bytes() const noexcept { return buffer_.capacity() + index_.scratch_bytes(); }
     void release_scratch(ScratchRule rule) noexcept;
 
   private:
-    bool look_up(const JpegDecoder& decoder, ByteSpan contents, const Region& region, ContentKey* key) noexcept;
+    bool look_up(const JpegDecoder& decoder, ByteSpan contents) noexcept;
     Span<std::uint8_t> buffer() const noexcept { return {buffer_.data(), DecodeCache::kMaxRecordBytes}; }
 
     const std::shared_ptr<DecodeCache> cache_;
     AlignedBuffer buffer_;
+    bool has_index_ = false;
+    ContentKey key_;
     jpeg::EntropyIndex index_;
+    jpeg::ScanData scan_data_;  // as long as the decoder's
 };
 
 }  // namespace fastload

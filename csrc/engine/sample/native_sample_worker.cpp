@@ -4,6 +4,7 @@
 
 #include "engine/sample/sample_timings.h"
 #include "image/pixels/pixel_buffers.h"
+#include "image/plan/described_image.h"
 
 namespace fastload {
 namespace {
@@ -98,7 +99,7 @@ Status NativeSampleWorker::run(const SampleTask& task, SampleTimings* timings) n
     if (!task.file->is_read()) read(task, jpeg::ReadPart::kNeeded, timings);
     LoadedPixels pixels;
     Status status = decode(task, &pixels, timings);
-    if (status.is_ok()) status = write_views(task, pixels, timings);
+    if (status.is_ok() && !pixels.is_on_wire) status = write_views(task, pixels, timings);
     end_sample();
     return status;
 }
@@ -133,12 +134,14 @@ Status NativeSampleWorker::decode_file(const SampleTask& task, LoadedPixels* pix
     if (!choices.is_ok() && choices.code != StatusCode::kInvalidGeometry) return choices;
     pixels->region = choices.is_ok() ? task.report->source_region(*task.source) : Region{0, 0, size.width, size.height};
     const bool has_pixels = task.file->has_record() && task.source->first_steps != nullptr;
-    const Status decoded = !task.file->has_record() ? decode_contents(task, pixels, timings)
+    const bool is_for_device = task.wire != nullptr && task.source->first_steps == nullptr && choices.is_ok();
+    const Status decoded = !task.file->has_record() ? decode_contents(task, is_for_device, pixels, timings)
                            : choices.is_ok() || !has_pixels
                                ? decode_record(task, size, pixels, timings)
                                : decode_instead_of_record(task.file, size, pixels, timings);
     if (!decoded.is_ok()) return decoded;
     if (!choices.is_ok()) return choices;
+    if (pixels->is_on_wire) return Status::ok();
     if (is_cancelled(task)) return kCancelledStatus;
     return make_first_steps(task, pixels, timings);
 }
@@ -157,12 +160,35 @@ Status NativeSampleWorker::find_size(SampleFile* file, ImageSize* size, SampleTi
 }
 
 // A file without a record that is believed.
-Status NativeSampleWorker::decode_contents(const SampleTask& task, LoadedPixels* pixels,
+Status NativeSampleWorker::decode_contents(const SampleTask& task, bool is_for_device, LoadedPixels* pixels,
                                            SampleTimings* timings) noexcept {
     FileRecordCache* const records = records_for(task.source->first_steps.get());
     const RecordedFile* const recorded = records == nullptr ? nullptr : task.file->recorded();
     if (recorded != nullptr && recorded->has_key()) records->count(recorded->outcome());
-    return indexed_decode_.decode(decoder_, task.file->contents(), pixels->region, &pixels->view, timings);
+    const ByteSpan contents = task.file->contents();
+    if (!is_for_device) {
+        return indexed_decode_.decode(decoder_, contents, pixels->region, &pixels->view, timings);
+    }
+    // An index is kept of every file, as a device needs it for all regions.
+    indexed_decode_.find(decoder_, contents, true, timings);
+    pixels->is_on_wire = write_scan(task, timings);
+    if (pixels->is_on_wire) return Status::ok();
+    return indexed_decode_.decode_found(decoder_, pixels->region, &pixels->view, timings);
+}
+
+// Puts the sample on the wire in scan form. False: it goes there as pixels.
+bool NativeSampleWorker::write_scan(const SampleTask& task, SampleTimings* timings) noexcept {
+    const TransformPlan& plan = *task.source->views[0].plan;
+    Region needed;
+    ScanHead head;
+    if (!describe_for_device(task.report->views[0], plan.resize_order(), &needed, &head) ||
+        !indexed_decode_.describe_scan(decoder_, needed, &head, timings)) {
+        return false;
+    }
+    std::uint8_t* const memory = task.wire->take_scan(task.position, head.bytes);
+    if (memory == nullptr) return false;
+    indexed_decode_.write_scan(decoder_, head, {memory, head.bytes}, timings);
+    return true;
 }
 
 // The record has said `size`.

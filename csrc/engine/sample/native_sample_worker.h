@@ -80,7 +80,9 @@ class NativeSampleWorker final : public SampleWorker {
                      jpeg::ReadPart part, RecordedFile* recorded, SampleTimings* timings) const noexcept;
     Status find_size(SampleFile* file, ImageSize* size, SampleTimings* timings) noexcept;
     Status decode_file(const SampleTask& task, LoadedPixels* pixels, SampleTimings* timings) noexcept;
-    Status decode_contents(const SampleTask& task, LoadedPixels* pixels, SampleTimings* timings) noexcept;
+    Status decode_contents(const SampleTask& task, bool is_for_device, LoadedPixels* pixels,
+                           SampleTimings* timings) noexcept;
+    bool write_scan(const SampleTask& task, SampleTimings* timings) noexcept;
     Status decode_record(const SampleTask& task, ImageSize size, LoadedPixels* pixels, SampleTimings* timings) noexcept;
     bool take_record(const SampleTask& task, RecordedFile* recorded, LoadedPixels* pixels,
                      SampleTimings* timings) noexcept;

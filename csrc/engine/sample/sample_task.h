@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "engine/sample/sample_file.h"
 #include "engine/sample/sample_timings.h"
+#include "engine/sample/wire_area.h"
 #include "image/plan/transform_plan.h"
 #include "image/random/draw_source.h"
 #include "io/sample_index.h"
@@ -90,10 +91,14 @@ struct SampleTask {
     SampleFile* file = nullptr;                       // where it is read to, or was; null where pixels are given
     SampleReport* report = nullptr;
     SampleChoices* choices = nullptr;
+    // The batch on its way to a device that decodes; null: it is not. If it is, there is one view, whose plan writes
+    // uint8 pixels in rows, red first, without a table.
+    WireArea* wire = nullptr;
 
     // The place of `view` of this sample: its sample_bytes, written by this task alone.
     std::uint8_t* destination(std::size_t view) const noexcept {
-        return images[view] + position * source->views[view].sample_bytes;
+        return wire != nullptr ? wire->take_pixels(position)
+                               : images[view] + position * source->views[view].sample_bytes;
     }
 };
 
@@ -104,6 +109,7 @@ struct LoadedPixels {
     PlanarImageView rows;  // instead of the view, after the first steps
     Region region;         // of the image, as the file or the reference decoder has it, or as the first steps made it
     bool are_first_steps_done = false;
+    bool is_on_wire = false;  // in scan form: nothing is left to be done here
 
     ImageSize size() const noexcept { return {region.width, region.height}; }
 };
