@@ -74,7 +74,8 @@ TEST_CASE(a_batch_of_both_forms_is_its_samples_in_any_number_of_runs) {
             for (std::uint8_t& value : pixels) value = static_cast<std::uint8_t>(random());
             expected.add_pixels(pixels);
         }
-        for (const std::uint64_t scratch : {expected.all_scratch, expected.all_scratch / 2, expected.most_scratch}) {
+        for (const std::uint64_t scratch :
+             {expected.all_scratch, expected.all_scratch / 32 * 16, expected.most_scratch}) {
             EmulatedBatch& batch = expected.batch;
             batch.run(std::max(scratch, expected.most_scratch), pixel_bytes, kLaunches[round % 3]);
             CHECK(batch.pixels() == expected.pixels);
