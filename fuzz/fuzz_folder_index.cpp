@@ -68,7 +68,7 @@ Folder likely_folder(Input* input) {
     Folder folder;
     folder.root = "root/";
     folder.starts.push_back({0, 0, 0});
-    folder.directories.push_back({0, 0, 0, -1, 0});
+    folder.directories.push_back({{0, 0, 0}, -1, 0});
     folder.starts.push_back({0, 0, 0});
     std::vector<std::uint8_t> path;
     std::int64_t label = -1;
@@ -85,7 +85,7 @@ Folder likely_folder(Input* input) {
             append_text(input, &folder.names);
             folder.name_ends.push_back(static_cast<std::uint32_t>(folder.names.size() - begin));
         }
-        folder.directories.push_back({0, 0, 0, input->choose(16) == 0 ? input->choose(8) : label, 0});
+        folder.directories.push_back({{0, 0, 0}, input->choose(16) == 0 ? input->choose(8) : label, 0});
         folder.starts.push_back({static_cast<std::int64_t>(folder.name_ends.size()),
                                  static_cast<std::int64_t>(folder.names.size()),
                                  static_cast<std::int64_t>(folder.paths.size())});

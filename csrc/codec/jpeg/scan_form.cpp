@@ -187,7 +187,7 @@ void write_scan(const IndexedScan& scan, const ScanHead& head, Span<std::uint8_t
     });
     const ScanLayout layout(head);
     auto* const places_end = reinterpret_cast<std::uint8_t*>(place);
-    std::memset(places_end, 0, wire.data() + layout.data - places_end);
+    std::memset(places_end, 0, static_cast<std::size_t>(wire.data() + layout.data - places_end));
     std::memcpy(wire.data() + layout.data, scan.data.bytes + needed.first, head.data_bytes);
     std::memset(wire.data() + layout.data + head.data_bytes, 0, layout.end - layout.data - head.data_bytes);
 }
