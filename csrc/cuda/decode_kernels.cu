@@ -105,7 +105,7 @@ void launch_run(const DecodeBatch& batch, const DecodeRun& run, cudaStream_t str
     prepare<<<grid(std::max(8 * run.blocks, batch.pixel_bytes / 16), kThreads), kThreads, 0, stream>>>(batch,
                                                                                                        run.first);
     if (run.blocks == 0) return;
-    const dim3 by_pieces((run.pieces + kPieceThreads - 1) / kPieceThreads, run.count);
+    const dim3 by_pieces(std::max(1U, (run.pieces + kPieceThreads - 1) / kPieceThreads), run.count);
     decode_entropy<<<by_pieces, kPieceThreads, 0, stream>>>(batch, run.first);
     inverse_dct<<<grid(run.blocks, kDctBlocks), kThreads, 0, stream>>>(batch, run.first);
     make_region<<<by_pixels, kThreads, 0, stream>>>(batch, run.first);

@@ -38,14 +38,22 @@ struct OwnWire {
     AlignedBuffer memory;
     std::unique_ptr<WireArea> area;
 
-    OwnWire(std::size_t size_bytes, std::uint32_t num_samples, std::size_t pixel_bytes) {
+    OwnWire(std::size_t size_bytes, std::uint32_t num_samples, std::size_t pixel_bytes,
+            std::uint64_t scratch_bytes = 1 << 20) {
         CHECK(memory.reserve(size_bytes).is_ok());
-        area = std::make_unique<WireArea>(memory.data(), size_bytes, num_samples, pixel_bytes);
+        area = std::make_unique<WireArea>(memory.data(), size_bytes, num_samples, pixel_bytes, scratch_bytes);
     }
     const WireEntry& entry(std::size_t position) const {
         return wire_entry(memory.data(), static_cast<std::uint32_t>(position));
     }
 };
+
+// The head of a sample of so many bytes.
+ScanHead head_of(std::size_t bytes) {
+    ScanHead head;
+    head.bytes = static_cast<std::uint32_t>(bytes);
+    return head;
+}
 
 // Places the samples from several threads, each in scan form if it is let in. Returns how many are.
 int place_all(WireArea* area, const std::vector<std::size_t>& scan_bytes, int num_threads) {
@@ -55,7 +63,8 @@ int place_all(WireArea* area, const std::vector<std::size_t>& scan_bytes, int nu
     for (int i = 0; i < num_threads; ++i) {
         threads.emplace_back([&] {
             for (std::size_t sample = next++; sample < scan_bytes.size(); sample = next++) {
-                const bool is_scan = scan_bytes[sample] != 0 && area->take_scan(sample, scan_bytes[sample]) != nullptr;
+                const bool is_scan =
+                    scan_bytes[sample] != 0 && area->take_scan(sample, head_of(scan_bytes[sample])) != nullptr;
                 num_scans += is_scan ? 1 : 0;
                 if (!is_scan) CHECK(area->take_pixels(sample) != nullptr);
             }
@@ -98,14 +107,15 @@ TEST_CASE(a_sample_is_let_in_as_long_as_all_others_have_room_as_pixels) {
     // Three lines for the pixels of each of four samples, one for the entries.
     OwnWire wire(256 * (1 + 4 * 3), 4, 700);
     WireArea& area = *wire.area;
-    CHECK(area.take_scan(0, 4 * 256) == nullptr);
-    CHECK(area.take_scan(0, 2 * 256) != nullptr);  // leaves a line
-    CHECK(area.take_scan(1, 5 * 256) == nullptr);
-    CHECK(area.take_scan(1, 4 * 256) != nullptr);
-    CHECK(area.take_scan(2, 3 * 256 + 1) == nullptr);
+    CHECK(area.take_scan(0, head_of(4 * 256)) == nullptr);
+    CHECK(area.take_scan(0, head_of(2 * 256)) != nullptr);  // leaves a line
+    CHECK(area.take_scan(1, head_of(5 * 256)) == nullptr);
+    CHECK(area.take_scan(1, head_of(4 * 256)) != nullptr);
+    CHECK(area.take_scan(2, head_of(3 * 256 + 1)) == nullptr);
     std::uint8_t* const pixels = area.take_pixels(2);
     CHECK(pixels != nullptr && area.take_pixels(2) == pixels);  // as after a fallback
-    CHECK(area.take_scan(3, 3 * 256) != nullptr);
+    CHECK(area.take_scan(3, head_of(3 * 256)) != nullptr);
+    CHECK(area.take_scan(0, head_of(256)) == nullptr);  // it has a place
     CHECK_EQUAL(area.used_bytes(), std::size_t{256 * 13});
 }
 
@@ -124,7 +134,7 @@ class PictureWorker final : public SampleChoices {
                                          Span<const std::int64_t>(offsets_.data(), 2), nullptr);
         source_.views = {{make_plan(std::move(steps), layout), kSampleBytes}};
         NativeWorkerOptions options;
-        options.cache = std::make_shared<DecodeCache>(key_, borrowed(&table_), 10);
+        options.cache = cache_ = std::make_shared<DecodeCache>(key_, borrowed(&table_), 10);
         worker_ = std::make_unique<NativeSampleWorker>(*select_kernel_table(), options);
     }
 
@@ -150,9 +160,12 @@ class PictureWorker final : public SampleChoices {
         return worker_->run(task, &timings);
     }
 
+    CacheCounters counters() const { return cache_->counters(); }
+
   private:
     HashKey key_ = {};
     IndexTable table_{kNoBound};
+    std::shared_ptr<DecodeCache> cache_;
     TemporaryFolder folder_;
     std::string path_;
     std::vector<std::int64_t> offsets_;
@@ -187,6 +200,8 @@ TEST_CASE(samples_on_a_wire_are_the_hosts_in_each_epoch) {
         }
         // The small picture is smaller in pixels. With room the host walks through the rows that no index knows.
         CHECK((num_scans == std::vector<int>(3, spare == 0 ? 0 : static_cast<int>(kSamples))));
+        CHECK_EQUAL(worker.counters().misses, 1U);  // the first sample's index is kept
+        CHECK_EQUAL(worker.counters().hits, 3 * kSamples - 1U);
     }
 }
 
@@ -207,6 +222,17 @@ TEST_CASE(a_fault_of_a_file_is_found_on_the_host) {
             CHECK((wire.entry(position).form == SampleForm::kScan) == status.is_ok());
         }
     }
+}
+
+TEST_CASE(a_sample_for_which_the_device_has_no_scratch_memory_goes_as_pixels) {
+    PictureWorker host(training_steps());
+    PictureWorker worker(training_steps());
+    std::vector<std::uint8_t> expected(kSampleBytes);
+    CHECK(host.make(0, nullptr, expected.data()).is_ok());
+    OwnWire wire(WireArea::size_for(1, kSampleBytes) + 100'000, 1, kSampleBytes, 1000);
+    CHECK(worker.make(0, wire.area.get(), nullptr).is_ok());
+    CHECK(wire.entry(0).form == SampleForm::kPixels);
+    CHECK(std::memcmp(wire.area->take_pixels(0), expected.data(), kSampleBytes) == 0);
 }
 
 TEST_CASE(what_a_device_cannot_make_goes_as_pixels) {

@@ -220,31 +220,37 @@ def wire_of(samples: list[tuple[int, bytes, int]], scratch_bytes: int) -> NDArra
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("share", [1.0, 0.3])
-def test_a_gpu_makes_pillows_pixels(device: Device, share: float) -> None:
-    """A batch of 300 samples, of which every fifth is in pixel form, in one run and in several."""
+@pytest.mark.parametrize("to", [(61, 47), (64, 48)])
+def test_a_gpu_makes_pillows_pixels(device: Device, share: float, to: tuple[int, int]) -> None:
+    """A batch of 300 samples, of which every fifth is in pixel form, in one run and in several.
+
+    Some have more pieces than a block has threads. The pixels of a sample are 16-byte aligned in one of the sizes.
+    """
     kernels = cuda_kernels()
     assert kernels is not None, "the CUDA kernels are not built"
     rng, samples, expected = random.Random(1), [], []
     for number in range(60):
-        size = (rng.randint(30, 300), rng.randint(130, 300))
+        size = (700, 900) if number % 10 == 0 else (rng.randint(30, 300), rng.randint(130, 300))
         name = rng.choice(list(IN_ONE_SCAN))
         file = jpeg_writer.encode(jpeg_writer.random_file(np.random.default_rng(number), size, IN_ONE_SCAN[name]))
         image = Image.open(io.BytesIO(file)).convert("RGB")
         for place in range(5):
-            sample = any_sample(rng, size)._replace(to=(61, 47), kept=(0, 0, 61, 47))
+            sample = any_sample(rng, size)._replace(to=to, kept=(0, 0, *to))
             expected.append(sample.of_pillow(image))
             form = (PIXEL_FORM, expected[-1].tobytes(), 0)
-            samples.append((SCAN_FORM, *device.scan_form(file, "rows", sample)) if place else form)
+            samples.append((SCAN_FORM, *device.scan_form(file, "dense", sample)) if place else form)
+    num_places = [struct.unpack_from("<I", data, 8)[0] for form, data, _ in samples if form == SCAN_FORM]
+    assert max(num_places) > 128
     scratch_bytes = max(max(need for *_, need in samples), int(share * sum(need for *_, need in samples)))
     host = torch.from_numpy(wire_of(samples, scratch_bytes).copy()).pin_memory()
     wire, scratch = host.cuda(), torch.empty(scratch_bytes, dtype=torch.uint8, device="cuda")
-    pixels = torch.empty((len(samples), 47, 61, 3), dtype=torch.uint8, device="cuda")
+    pixels = torch.empty((len(samples), to[1], to[0], 3), dtype=torch.uint8, device="cuda")
     faults = torch.empty(len(samples), dtype=torch.int32, device="cuda")
     index, stream = torch.cuda.current_device(), torch.cuda.current_stream().cuda_stream
     assert kernels.load(index) == (0, "")
     assert kernels.decode(
         host_wire=host.data_ptr(), wire=wire.data_ptr(), scratch=scratch.data_ptr(), pixels=pixels.data_ptr(),
-        faults=faults.data_ptr(), samples=len(samples), pixel_bytes=3 * 47 * 61, device=index, stream=stream,
+        faults=faults.data_ptr(), samples=len(samples), pixel_bytes=3 * to[0] * to[1], device=index, stream=stream,
     ) == (0, "")  # fmt: skip
     assert faults.tolist() == [0] * len(samples)
     np.testing.assert_array_equal(pixels.cpu().numpy(), np.stack(expected))

@@ -169,25 +169,25 @@ Status NativeSampleWorker::decode_contents(const SampleTask& task, bool is_for_d
     if (!is_for_device) {
         return indexed_decode_.decode(decoder_, contents, pixels->region, &pixels->view, timings);
     }
-    // An index is kept of every file, as a device needs it for all regions.
-    indexed_decode_.find(decoder_, contents, true, timings);
-    pixels->is_on_wire = write_scan(task, timings);
+    const ResizeOrder order = task.source->views[0].plan->resize_order();
+    Region needed;
+    ScanHead head;
+    const bool is_described = describe_for_device(task.report->views[0], order, &needed, &head);
+    // A device needs the index for any region.
+    const bool is_wanted = is_described || decoder_.gains_from_index(pixels->region);
+    indexed_decode_.find(decoder_, contents, is_wanted, timings);
+    pixels->is_on_wire = is_described && write_scan(task, needed, &head, timings);
     if (pixels->is_on_wire) return Status::ok();
     return indexed_decode_.decode_found(decoder_, pixels->region, &pixels->view, timings);
 }
 
 // Puts the sample on the wire in scan form. False: it goes there as pixels.
-bool NativeSampleWorker::write_scan(const SampleTask& task, SampleTimings* timings) noexcept {
-    const TransformPlan& plan = *task.source->views[0].plan;
-    Region needed;
-    ScanHead head;
-    if (!describe_for_device(task.report->views[0], plan.resize_order(), &needed, &head) ||
-        !indexed_decode_.describe_scan(decoder_, needed, &head, timings)) {
-        return false;
-    }
-    std::uint8_t* const memory = task.wire->take_scan(task.position, head.bytes);
+bool NativeSampleWorker::write_scan(const SampleTask& task, const Region& needed, ScanHead* head,
+                                    SampleTimings* timings) noexcept {
+    if (!indexed_decode_.describe_scan(decoder_, needed, head, timings)) return false;
+    std::uint8_t* const memory = task.wire->take_scan(task.position, *head);
     if (memory == nullptr) return false;
-    indexed_decode_.write_scan(decoder_, head, {memory, head.bytes}, timings);
+    indexed_decode_.write_scan(decoder_, *head, {memory, head->bytes}, timings);
     return true;
 }
 

@@ -82,7 +82,7 @@ class NativeSampleWorker final : public SampleWorker {
     Status decode_file(const SampleTask& task, LoadedPixels* pixels, SampleTimings* timings) noexcept;
     Status decode_contents(const SampleTask& task, bool is_for_device, LoadedPixels* pixels,
                            SampleTimings* timings) noexcept;
-    bool write_scan(const SampleTask& task, SampleTimings* timings) noexcept;
+    bool write_scan(const SampleTask& task, const Region& needed, ScanHead* head, SampleTimings* timings) noexcept;
     Status decode_record(const SampleTask& task, ImageSize size, LoadedPixels* pixels, SampleTimings* timings) noexcept;
     bool take_record(const SampleTask& task, RecordedFile* recorded, LoadedPixels* pixels,
                      SampleTimings* timings) noexcept;

@@ -4,18 +4,21 @@
 
 namespace fastload {
 
-WireArea::WireArea(std::uint8_t* wire, std::size_t size_bytes, std::uint32_t num_samples,
-                   std::size_t pixel_bytes) noexcept
+WireArea::WireArea(std::uint8_t* wire, std::size_t size_bytes, std::uint32_t num_samples, std::size_t pixel_bytes,
+                   std::uint64_t scratch_bytes) noexcept
     : wire_(wire),
       num_units_(size_bytes / kAlignment),
       pixel_units_(rounded(pixel_bytes) / kAlignment),
       pixel_bytes_(pixel_bytes),
+      scratch_bytes_(scratch_bytes),
       state_(std::uint64_t{num_samples} << 32 | rounded(sizeof(WireEntry) * num_samples) / kAlignment) {
     std::memset(wire, 0, sizeof(WireEntry) * num_samples);
 }
 
-std::uint8_t* WireArea::take_scan(std::size_t position, std::size_t bytes) noexcept {
-    return take(position, SampleForm::kScan, bytes);
+std::uint8_t* WireArea::take_scan(std::size_t position, const ScanHead& head) noexcept {
+    const bool has_place = wire_entry(wire_, static_cast<std::uint32_t>(position)).size != 0;
+    if (has_place || ScanScratch(head).end > scratch_bytes_) return nullptr;
+    return take(position, SampleForm::kScan, head.bytes);
 }
 
 std::uint8_t* WireArea::take_pixels(std::size_t position) noexcept {

@@ -26,12 +26,15 @@ class WireArea {
         return rounded(sizeof(WireEntry) * num_samples) + rounded(pixel_bytes) * num_samples;
     }
 
-    // `wire` has `size_bytes`, at least what size_for() says and less than 64 GiB, at a multiple of kAlignment.
-    WireArea(std::uint8_t* wire, std::size_t size_bytes, std::uint32_t num_samples, std::size_t pixel_bytes) noexcept;
+    // `wire` has `size_bytes`, at least what size_for() says and less than 64 GiB, at a multiple of kAlignment. Samples
+    // are decoded in `scratch_bytes` of the device's memory.
+    WireArea(std::uint8_t* wire, std::size_t size_bytes, std::uint32_t num_samples, std::size_t pixel_bytes,
+             std::uint64_t scratch_bytes) noexcept;
 
-    // The memory of sample `position` in scan form; null if there is no room for it in this form.
-    std::uint8_t* take_scan(std::size_t position, std::size_t bytes) noexcept;
-    // The memory of the sample's pixels. May be called again.
+    // The memory of sample `position` in scan form, of which this is the head; null if there is no room for it in this
+    // form, here or on the device, or if the sample has a place.
+    std::uint8_t* take_scan(std::size_t position, const ScanHead& head) noexcept;
+    // The memory of the sample's pixels. May be called again, but not after take_scan() has returned memory.
     std::uint8_t* take_pixels(std::size_t position) noexcept;
 
     std::uint8_t* wire() const noexcept { return wire_; }
@@ -49,6 +52,7 @@ class WireArea {
     const std::uint64_t num_units_;    // of kAlignment
     const std::uint64_t pixel_units_;  // of a sample
     const std::size_t pixel_bytes_;
+    const std::uint64_t scratch_bytes_;
     std::atomic<std::uint64_t> state_;  // samples without a place << 32 | units that are used
 };
 
