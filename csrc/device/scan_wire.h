@@ -16,8 +16,12 @@ namespace fastload {
 // zeros. All numbers are in the order of bytes of the machine, which is the device's.
 //
 // A place is a position in the data where decoding can begin. A thread decodes from it to the place's end column; what
-// lies to the left of the window is read and dropped. So the threads of a sample need nothing of each other, and the
-// order in which they run changes no byte.
+// lies to the left and to the right of the window is read and dropped. So the threads of a sample need nothing of each
+// other, and the order in which they run changes no byte.
+//
+// An index of other data, or a damaged one, is a fault of the piece that ends where the wrong place is: position and
+// predictions must be the same there. As on the host, a row of which no place is passed in the window goes on to the
+// next one if the index is dense, and the window's last row always does: Note [landing].
 //
 // The host makes the head from a file that its own decoder has accepted, and is_valid_scan() checks it before it is
 // copied. Tables, places and data are not trusted: whatever they hold, a device reads and writes inside of the sample
@@ -114,14 +118,16 @@ struct ScanPlace {
     std::uint32_t position_bits;  // from the first byte of the data
     std::uint32_t end_bits;       // where the next place is, or kNoScanPosition if the end is no place
     std::int16_t predictions[kScanComponents];
-    std::uint16_t row;    // of MCUs
-    std::uint16_t first;  // MCU columns [first, end)
+    std::int16_t end_predictions[kScanComponents];  // of the next place
+    std::uint16_t row;                              // of MCUs
+    std::uint16_t first;                            // MCU columns [first, end)
     std::uint16_t end;
+    std::uint16_t unused;
 };
 
 static_assert(sizeof(ScanHead) == 256 && std::is_trivially_copyable_v<ScanHead>);
 static_assert(sizeof(WireComponent) == 20 && sizeof(ScanAxis) == 32 && sizeof(ScanPlacement) == 16);
-static_assert(sizeof(ScanHuffmanTable) == 272 && sizeof(ScanPlace) == 20);
+static_assert(sizeof(ScanHuffmanTable) == 272 && sizeof(ScanPlace) == 28);
 
 // Positions of the parts, in bytes from the head.
 struct ScanLayout {

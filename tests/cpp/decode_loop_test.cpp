@@ -352,8 +352,10 @@ TEST_CASE(a_piece_that_goes_wrong_says_how) {
     };
     CHECK(fault_of([](auto&) {}) == PieceFault::kNone);
     CHECK(fault_of([](auto& wire) { place_in(wire, 3).end_bits += 1; }) == PieceFault::kOtherEnd);
+    CHECK(fault_of([](auto& wire) { place_in(wire, 3).end_predictions[2] += 1; }) == PieceFault::kOtherEnd);
     CHECK(fault_of([](auto& wire) { place_in(wire, 3).row = 5; }) == PieceFault::kOutside);
-    CHECK(fault_of([](auto& wire) { place_in(wire, 3).end = 18; }) == PieceFault::kOutside);
+    CHECK(fault_of([](auto& wire) { place_in(wire, 3).first = 17; }) == PieceFault::kOutside);
+    CHECK(fault_of([](auto& wire) { place_in(wire, 3).end = 18; }) == PieceFault::kOtherEnd);
     CHECK(fault_of([](auto& wire) { place_in(wire, 3).first = place_in(wire, 3).end; }) == PieceFault::kOutside);
     CHECK(fault_of([](auto& wire) {
               std::memset(wire.data() + ScanLayout(head_in(wire)).huffman, 0, sizeof(ScanHuffmanTable));
@@ -365,6 +367,29 @@ TEST_CASE(a_piece_that_goes_wrong_says_how) {
                   std::memset(tables[i].symbols, 0xF1, sizeof tables[i].symbols);
               }
           }) == PieceFault::kTooManyNumbers);
+}
+
+TEST_CASE(a_wrong_index_is_a_fault_wherever_a_sample_relies_on_it) {
+    const ImageSize size = ScanMaker(kFile, jpeg::IndexLevel::kDense).size();
+    const Region regions[] = {{0, 0, size.width, size.height}, {100, 30, 40, 30}, {250, 0, 22, 60}, {40, 40, 9, 9}};
+    const std::size_t num_checkpoints = ScanMaker(kFile, jpeg::IndexLevel::kDense).num_checkpoints();
+    int num_faults = 0;
+    for (const Region& region : regions) {
+        const WantedSample wanted(region, {12, 10});
+        EmulatedScan right = emulated(ScanMaker(kFile, jpeg::IndexLevel::kDense).make(wanted));
+        CHECK(right.run(64) == PieceFault::kNone);
+        for (std::size_t i = 0; i < num_checkpoints; ++i) {
+            ScanMaker maker(kFile, jpeg::IndexLevel::kDense);
+            maker.spoil(i);
+            EmulatedScan device = emulated(maker.make(wanted));
+            if (device.run(64) != PieceFault::kNone) {
+                ++num_faults;
+            } else {
+                CHECK(std::equal(right.pixels().begin(), right.pixels().end(), device.pixels().begin()));
+            }
+        }
+        if (region.width == size.width) CHECK_EQUAL(num_faults, static_cast<int>(num_checkpoints));
+    }
 }
 
 // Whatever a head holds, if it is accepted, the kernels stay inside of the memory that it asks for.

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/image_view.h"
@@ -69,6 +70,19 @@ class ScanMaker {
         is_indexed_ =
             reader_.read(file, header_.first_scan.data_offset, grid.mcu_count(), 0, &data_, &end_offset).is_ok();
     }
+
+    // Makes a prediction of one checkpoint wrong.
+    void spoil(std::size_t checkpoint) {
+        jpeg::EntropyIndex wrong;
+        if (!wrong.begin(index_.shape(), index_.level()).is_ok() || !wrong.accepts(index_.data_bytes())) return;
+        for (std::size_t i = 0; i < index_.size(); ++i) {
+            jpeg::Checkpoint copy = index_[i];
+            if (i == checkpoint) copy.predictions[0] = static_cast<std::int16_t>(copy.predictions[0] + 24);
+            wrong.append(copy);
+        }
+        index_ = std::move(wrong);
+    }
+    std::size_t num_checkpoints() const { return index_.size(); }
 
     // False for a file without an index.
     bool is_indexed() const { return is_indexed_; }

@@ -76,15 +76,20 @@ void for_each_place(const IndexedScan& scan, const ScanHead& head, Take take) no
         CheckpointRule::Place place = rule.place(next);
         Checkpoint from = next == 0 ? Checkpoint{} : scan.index[next - 1];
         std::uint32_t begin = next == 0 ? 0 : rule.mcu(next - 1) - row_begin;
+        const bool must_land = scan.index.level() == IndexLevel::kDense || row + 1 == head.bottom;
+        bool has_landed = false;
         while (begin < right) {
             const std::uint32_t end = rule.mcu(place) - row_begin;
             const Checkpoint& to = scan.index[next];
+            const bool lands = end <= right || (must_land && !has_landed);
+            has_landed = has_landed || lands;
             ScanPlace found = {};
             std::copy_n(from.predictions, kMaxComponents, found.predictions);
+            std::copy_n(to.predictions, kMaxComponents, found.end_predictions);
             found.row = static_cast<std::uint16_t>(row);
             found.first = static_cast<std::uint16_t>(begin);
-            found.end = static_cast<std::uint16_t>(std::min(end, right));
-            found.end_bits = end <= right ? 0 : kNoScanPosition;
+            found.end = static_cast<std::uint16_t>(lands ? end : right);
+            found.end_bits = lands ? 0 : kNoScanPosition;
             take(found, from.position_bits, to.position_bits);
             from = to;
             begin = end;

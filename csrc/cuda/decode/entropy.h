@@ -11,7 +11,7 @@ enum class PieceFault : std::uint32_t {
     kNone,
     kNoCode,          // bits that are no code
     kTooManyNumbers,  // more than 64 coefficients in a block
-    kOtherEnd,        // the piece does not end where the next place is
+    kOtherEnd,        // the piece does not end as the next place begins
     kOutside          // the place is not in the window
 };
 
@@ -164,11 +164,13 @@ FASTLOAD_HOST_DEVICE inline PieceFault decode_piece(const ScanSample& sample, co
     const ScanPlace& place = sample.place(number);
     const std::int32_t row = place.row;
     const std::int32_t end = place.end;
-    if (row < head.top || row >= head.bottom || place.first >= end || end > head.right) return PieceFault::kOutside;
+    if (row < head.top || row >= head.bottom || place.first >= end || place.first >= head.right)
+        return PieceFault::kOutside;
     const ScanLayout layout(head);
     PieceBits bits(sample.wire + layout.data, layout.end - layout.data, place.position_bits);
     std::int16_t* const coefficients = sample.coefficients();
     const std::int32_t left = head.left;
+    const std::int32_t right = head.right;
     const int last_block = head.blocks_per_mcu - 1;
     // Unsigned: wrong bits may add up to more than an int holds.
     std::uint32_t prediction0 = static_cast<std::uint32_t>(place.predictions[0]);
@@ -177,7 +179,7 @@ FASTLOAD_HOST_DEVICE inline PieceFault decode_piece(const ScanSample& sample, co
     std::int32_t mcu = place.first;
     int b = 0;
     BlockOfMcu block = tables.blocks[0];
-    bool is_kept = mcu >= left;
+    bool is_kept = mcu >= left;  // begins before the right edge
     std::int16_t* out = coefficients + 64 * (is_kept ? block.first + mcu * block.mcu_step + row * block.row_step : 0);
     std::uint32_t k = 0;
     while (true) {
@@ -213,12 +215,15 @@ FASTLOAD_HOST_DEVICE inline PieceFault decode_piece(const ScanSample& sample, co
             ++b;
         }
         block = tables.blocks[b];
-        is_kept = mcu >= left;
+        is_kept = mcu >= left && mcu < right;
         out = coefficients + 64 * (is_kept ? block.first + mcu * block.mcu_step + row * block.row_step : 0);
         k = 0;
     }
-    const bool lands = place.end_bits == kNoScanPosition || place.end_bits == bits.position();
-    return lands ? PieceFault::kNone : PieceFault::kOtherEnd;
+    const bool has_same_predictions = prediction0 == static_cast<std::uint32_t>(place.end_predictions[0]) &&
+                                      prediction1 == static_cast<std::uint32_t>(place.end_predictions[1]) &&
+                                      prediction2 == static_cast<std::uint32_t>(place.end_predictions[2]);
+    const bool lands = place.end_bits == bits.position() && has_same_predictions;
+    return place.end_bits == kNoScanPosition || lands ? PieceFault::kNone : PieceFault::kOtherEnd;
 }
 
 }  // namespace fastload
