@@ -292,7 +292,7 @@ def run_make(goal: str, python: str, *settings: str) -> subprocess.CompletedProc
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
 class TestMakeWhereThereIsAGpu:
-    TESTS = "tests/device tests/loader tests/examples/test_cuda_op_in_dataset.py"
+    TESTS = "tests/device tests/loader tests/examples/test_cuda_op_in_dataset.py tests/oracle/test_device_decode.py"
 
     @pytest.fixture
     def python(self, tmp_path: Path) -> str:
