@@ -49,7 +49,7 @@ struct DecodeRun {
     std::uint64_t pixels = 0;  // of its region, of the results of a pass, or of the placement
 };
 
-inline const WireEntry& wire_entry(const std::uint8_t* wire, std::uint32_t sample) {
+FASTLOAD_HOST_DEVICE inline const WireEntry& wire_entry(const std::uint8_t* wire, std::uint32_t sample) {
     return reinterpret_cast<const WireEntry*>(wire)[sample];
 }
 

@@ -103,7 +103,8 @@ class ScanMaker {
     // The same where the head says what becomes of the region.
     std::vector<std::uint8_t> make(const Region& region, ScanHead head) const {
         const jpeg::IndexedScan scan = {header_, data_, index_};
-        if (!jpeg::is_proven(scan, region)) return {};
+        const jpeg::ScanGrid grid(header_.frame, header_.first_scan, jpeg::decode_window(header_.frame, region));
+        if (index_.rows_known() < static_cast<std::uint32_t>(grid.window.bottom)) return {};
         jpeg::describe_scan(scan, region, &head);
         if (!is_valid_scan(head, head.bytes)) return {};
         std::vector<std::uint8_t> wire(head.bytes);

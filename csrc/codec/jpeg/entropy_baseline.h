@@ -49,7 +49,6 @@ class EntropyScan : public SegmentWalk {
     Status pack(std::uint32_t count) noexcept { return run<Target::kPacked>(count); }
 
     const ScanData& data() const noexcept { return data_; }
-    std::size_t data_bytes() const noexcept { return data_.size; }
     // The number of the next MCU.
     std::uint32_t next_mcu() const noexcept { return mcu_count_ - mcus_left_; }
     // The position before it, in bits of the data, and the predictions of the scan's components there.

@@ -115,7 +115,7 @@ class EntropyIndex {
     const Checkpoint& operator[](std::size_t i) const noexcept { return checkpoints()[i]; }
     std::uint32_t rows_known() const noexcept { return rule_.rows_of(size_); }
     bool is_complete() const noexcept { return size_ == rule_.count(); }
-    // Whether so many new rows are: at least 1 / 8 of all.
+    // Whether so many new rows are worth a new record: at least 1 / 8 of all rows.
     bool is_worth_a_record(std::uint32_t new_rows) const noexcept { return new_rows * 8 >= shape_.mcus_high; }
 
     // Adds the next checkpoint. The caller has read all MCUs before it.

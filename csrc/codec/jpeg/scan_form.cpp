@@ -117,11 +117,6 @@ struct NeededBytes {
 
 }  // namespace
 
-bool is_proven(const IndexedScan& scan, const Region& region) noexcept {
-    const ScanGrid grid(scan.header.frame, scan.header.first_scan, decode_window(scan.header.frame, region));
-    return scan.index.rows_known() >= static_cast<std::uint32_t>(grid.window.bottom);
-}
-
 void describe_frame(const Header& header, const Region& region, ScanHead* head) noexcept {
     const Frame& frame = header.frame;
     const ScanGrid grid(frame, header.first_scan, decode_window(frame, region));

@@ -20,14 +20,11 @@ struct IndexedScan {
     const EntropyIndex& index;
 };
 
-// Whether the index knows all rows of MCUs that `region` needs, so that the host's decoder has accepted them.
-bool is_proven(const IndexedScan& scan, const Region& region) noexcept;
-
 // Sets the fields of `head` that follow from a file's header and the region of the image that is wanted.
 void describe_frame(const Header& header, const Region& region, ScanHead* head) noexcept;
 
-// Does the same and sets num_places, data_bytes and bytes. The caller sets what becomes of the region. is_proven()
-// holds.
+// Does the same and sets num_places, data_bytes and bytes. The caller sets what becomes of the region. The index
+// knows all rows of MCUs that it needs, so the host's decoder has accepted them.
 void describe_scan(const IndexedScan& scan, const Region& region, ScanHead* head) noexcept;
 
 // Writes the head, after its `bytes` were set, and all that belongs to it. `wire` has head->bytes and begins at a

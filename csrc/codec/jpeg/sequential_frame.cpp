@@ -33,7 +33,7 @@ Status SequentialFrame::decode(ByteSpan file, const Header& header, const Region
 
 Status SequentialFrame::decode_scans(const Region& region, EntropyIndex* index) noexcept {
     const Status status = for_each_scan(data_reader(), [&](const Scan& scan, int scan_index) {
-        if (index != nullptr && !index->accepts(entropy_.data_bytes())) {
+        if (index != nullptr && !index->accepts(entropy_.data().size)) {
             was_index_wrong_ = true;
             index->forget();
             index = nullptr;
@@ -149,7 +149,7 @@ Status SequentialFrame::extend(ByteSpan file, const Header& header, std::uint32_
                                ScanData* data) noexcept {
     begin(file, header);
     return for_each_scan(data_reader(), [&](const Scan&, int) {
-        if (!index->accepts(entropy_.data_bytes())) return Status::irregular("an index of other data", 0);
+        if (!index->accepts(entropy_.data().size)) return Status::irregular("an index of other data", 0);
         *data = entropy_.data();
         const Status status = IndexedWalk(entropy_, index, true).walk_to(rows * index->shape().mcus_wide);
         return status.is_ok() ? entropy_.finish() : status;

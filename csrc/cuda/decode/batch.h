@@ -16,7 +16,7 @@ struct BatchSample {
 };
 
 FASTLOAD_HOST_DEVICE inline BatchSample sample_of(const DecodeBatch& batch, std::uint32_t number) {
-    const WireEntry& entry = reinterpret_cast<const WireEntry*>(batch.wire)[number];
+    const WireEntry& entry = wire_entry(batch.wire, number);
     BatchSample sample;
     sample.scan.wire = batch.wire + std::uint64_t{16} * entry.offset;
     sample.scan.scratch = batch.scratch + std::uint64_t{16} * entry.scratch;

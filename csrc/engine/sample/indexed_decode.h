@@ -36,8 +36,8 @@ class IndexedDecode {
     void find(const JpegDecoder& decoder, ByteSpan contents, bool is_wanted, SampleTimings* timings) noexcept;
     Status decode_found(JpegDecoder& decoder, const Region& region, StripImageView* rgb,
                         SampleTimings* timings) noexcept;
-    // Sets what the head says of the file: jpeg::describe_scan. False if the index does not know all of the region, or
-    // a device must not be given the sample.
+    // Sets what the head says of the file: jpeg::describe_scan. The index then knows all of the region. False without
+    // one, if JpegDecoder::read_scan returns false, or if a device must not be given the sample.
     bool describe_scan(JpegDecoder& decoder, const Region& region, ScanHead* head, SampleTimings* timings) noexcept;
     // Writes that sample: jpeg::write_scan.
     void write_scan(const JpegDecoder& decoder, const ScanHead& head, Span<std::uint8_t> wire,

@@ -166,13 +166,11 @@ Status NativeSampleWorker::decode_contents(const SampleTask& task, bool is_for_d
     const RecordedFile* const recorded = records == nullptr ? nullptr : task.file->recorded();
     if (recorded != nullptr && recorded->has_key()) records->count(recorded->outcome());
     const ByteSpan contents = task.file->contents();
-    if (!is_for_device) {
-        return indexed_decode_.decode(decoder_, contents, pixels->region, &pixels->view, timings);
-    }
-    const ResizeOrder order = task.source->views[0].plan->resize_order();
     Region needed;
     ScanHead head;
-    const bool is_described = describe_for_device(task.report->views[0], order, &needed, &head);
+    const bool is_described =
+        is_for_device &&
+        describe_for_device(task.report->views[0], task.source->views[0].plan->resize_order(), &needed, &head);
     // A device needs the index for any region.
     const bool is_wanted = is_described || decoder_.gains_from_index(pixels->region);
     indexed_decode_.find(decoder_, contents, is_wanted, timings);

@@ -37,7 +37,6 @@ class WireArea {
     // The memory of the sample's pixels. May be called again, but not after take_scan() has returned memory.
     std::uint8_t* take_pixels(std::size_t position) noexcept;
 
-    std::uint8_t* wire() const noexcept { return wire_; }
     // The bytes that are copied to the device. Ask after all samples are placed.
     std::size_t used_bytes() const noexcept { return units_used() * kAlignment; }
 
